@@ -34,6 +34,7 @@ function Scenario:prepare()
   self.values = Values.new(tonumber(seconds) + tonumber(micros) / 1e6)
   self.workers = {}
   self.handles = {}
+  self.deliveries = {}
   for label, settings in pairs(self.scenario.queues or { q = {} }) do
     self.workers[label] = recorder.worker(label, settings)
   end
@@ -273,6 +274,71 @@ function verbs.action(self, step, worker)
   local what = step.ids and ids_of(step) or step.id and Values.bytes(step.id)
   local found = errors.must(actions[step.action](actions, what, step.id and payload_of(step.payload, worker)))
   return step.expect and self.values:compare(step.expect, found, "answer")
+end
+
+local function all_labels(workers)
+  local labels = {}
+  for label in pairs(workers) do
+    labels[#labels + 1] = label
+  end
+  table.sort(labels)
+  return labels
+end
+
+local function compare_delivery(self, wanted, found)
+  if wanted == native.null or not found then
+    return self.values:compare(wanted, found and found.id, "popped")
+  end
+  local seen, raw = { count = #found.payloads }, nil
+  for _, field in ipairs { "id", "payloads", "scores", "contexts", "deliveries" } do
+    seen[field] = found[field]
+  end
+  for label, worker in pairs(self.workers) do
+    if worker.queue_name == found.queue then
+      seen.queue, raw = label, worker.codec == "raw"
+    end
+  end
+  return self.values:compare_record(wanted, seen, "delivery", raw)
+end
+
+function verbs.pop(self, step)
+  local queues, weights = {}, step.weights and {}
+  for place, label in ipairs(step.queues or all_labels(self.workers)) do
+    queues[place] = self.workers[label]
+    if weights then
+      weights[queues[place]] = step.weights[place]
+    end
+  end
+  local found, err = seriatim.pop(queues, { wait = step.wait or 0, ttr = step.ttr, max = step.max, weights = weights })
+  if err then
+    error(err, 0)
+  end
+  self.deliveries[step.keep or ""] = found
+  return step.expect ~= nil and compare_delivery(self, step.expect, found) or {}
+end
+
+local reports = {}
+
+function reports.fail(delivery, step)
+  return delivery:fail(step.text, { retry_in = step.seconds })
+end
+
+function reports.snooze(delivery, step, worker)
+  return delivery:snooze(step.seconds, { payload = payload_of(step.payload, worker) })
+end
+
+function reports.extend(delivery, step)
+  return delivery:extend(step.seconds)
+end
+
+function reports.checkpoint(delivery, step)
+  return delivery:checkpoint(step.count)
+end
+
+function verbs.popped(self, step, worker)
+  local delivery = self.deliveries[step.delivery]
+  local report = reports[step.report] or delivery[step.report] -- ack and release take nothing else
+  errors.must(report(delivery, step, worker))
 end
 
 function verbs.declare(_, step)
