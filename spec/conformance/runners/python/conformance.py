@@ -39,14 +39,9 @@ class Suite:
                 self._vectors(name, content["rows"])
             for name, content in self._files("scenarios"):
                 self._scenarios(name, content["scenarios"])
-            self._report.apart("pull", self._pull)
             return self._report.finish()
         finally:
             self._redis.remove()
-
-    def _pull(self) -> None:
-        for name, content in self._files("pull"):
-            self._scenarios(name, content["scenarios"])
 
     def _settings(self) -> None:
         if not os.environ.get("CONFORMANCE_LOG"):

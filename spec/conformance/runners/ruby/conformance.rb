@@ -32,7 +32,6 @@ module Conformance
       settings
       each_file("vectors") { |name, content| vectors(name, content["rows"]) }
       each_file("scenarios") { |name, content| scenarios(name, content["scenarios"]) }
-      @report.apart("pull") { each_file("pull") { |name, content| scenarios(name, content["scenarios"]) } }
       @report.finish
     ensure
       @redis.remove
