@@ -39,7 +39,7 @@ static void web_request(lua_State *L, int at, seriatim_web_request *request)
 {
     memset(request, 0, sizeof *request);
     luaL_checktype(L, at, LUA_TTABLE);
-    luaL_checkstack(L, 16, "a request");
+    luaL_checkstack(L, 18, "a request");
     request->method = web_method(L, at);
     web_text(L, at, "prefix", &request->prefix);
     web_text(L, at, "path", &request->path);
@@ -57,6 +57,12 @@ static void web_request(lua_State *L, int at, seriatim_web_request *request)
     lua_getfield(L, at, "socket");
     if (!lua_isnil(L, -1))
         request->socket = slu_int(L, -1, "socket");
+    lua_getfield(L, at, "host_waits");
+    if (!lua_isnil(L, -1))
+        request->host_waits = slu_int(L, -1, "host_waits");
+    lua_getfield(L, at, "waited_ms");
+    if (!lua_isnil(L, -1))
+        request->waited_ms = slu_int(L, -1, "waited_ms");
 }
 
 /* ---- The settings ---------------------------------------------------------------------------- */
@@ -104,9 +110,10 @@ static void web_settings(lua_State *L, int at, seriatim_web_settings *settings)
 {
     memset(settings, 0, sizeof *settings);
     luaL_checktype(L, at, LUA_TTABLE);
-    luaL_checkstack(L, 12, "settings");
+    luaL_checkstack(L, 13, "settings");
     settings->title = web_cstr(L, at, "title");
     settings->read_only = web_flag(L, at, "read_only");
+    settings->consume = web_flag(L, at, "consume");
     settings->token = web_cstr(L, at, "token");
     settings->stalled = web_cstr(L, at, "stalled");
     settings->hosts = web_hosts(L, at, &settings->host_count);
@@ -277,14 +284,15 @@ static int web_read(lua_State *L, const slu_link *link)
     web_push_headers(L, response);
     lua_pushlstring(L, response->body.data ? response->body.data : "", response->body.len);
     web_push_change(L, link->client);
-    return 4;
+    lua_pushinteger(L, response->wait_ms);
+    return 5;
 }
 
 /*
  * link:web(settings, request, redact, load_error): status, {name = value of a header}, body, what it asked to change or
- * nil; or only 0: the request goes on by web_go_on. settings and request have the core's fields by their names; redact:
- * nil, or a function of queue, id and text; load_error: nil, or one of a stored error. Whatever the operation ends with
- * has an answer.
+ * nil, milliseconds after which a pop is to be asked again or 0; or only 0: the request goes on by web_go_on. settings
+ * and request have the core's fields by their names; redact: nil, or a function of queue, id and text; load_error: nil,
+ * or one of a stored error. Whatever the operation ends with has an answer.
  */
 static int web_begin(lua_State *L)
 {

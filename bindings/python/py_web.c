@@ -55,8 +55,9 @@ static int web_read_settings(PyObject *tuple, seriatim_web_settings *settings, c
     PyObject *names, *pairs;
     memset(settings, 0, sizeof *settings);
     if (web_check_tuple(tuple) < 0 ||
-        !PyArg_ParseTuple(tuple, "zpO!zzO!p", &settings->title, &settings->read_only, &PyTuple_Type, &names,
-                          &settings->token, &settings->stalled, &PyTuple_Type, &pairs, &settings->loads_errors) ||
+        !PyArg_ParseTuple(tuple, "zpO!zzO!pp", &settings->title, &settings->read_only, &PyTuple_Type, &names,
+                          &settings->token, &settings->stalled, &PyTuple_Type, &pairs, &settings->loads_errors,
+                          &settings->consume) ||
         !(*hosts = web_texts(names)))
         return -1;
     *workers = web_workers(pairs, &settings->worker_count);
@@ -77,14 +78,16 @@ static int web_read_request(PyObject *tuple, seriatim_web_request *r)
                                     &r->sec_fetch_site, &r->content_type, &r->authorization, &r->accept, &r->body};
     Py_ssize_t lens[sizeof texts / sizeof *texts];
     size_t i;
+    long long waited_ms = 0;
     memset(r, 0, sizeof *r);
     if (web_check_tuple(tuple) < 0 ||
-        !PyArg_ParseTuple(tuple, "sz#z#z#z#z#z#z#z#z#z#pii", &r->method, &r->prefix.data, &lens[0], &r->path.data,
+        !PyArg_ParseTuple(tuple, "sz#z#z#z#z#z#z#z#z#z#piiiL", &r->method, &r->prefix.data, &lens[0], &r->path.data,
                           &lens[1], &r->query.data, &lens[2], &r->host.data, &lens[3], &r->origin.data, &lens[4],
                           &r->sec_fetch_site.data, &lens[5], &r->content_type.data, &lens[6], &r->authorization.data,
                           &lens[7], &r->accept.data, &lens[8], &r->body.data, &lens[9], &r->secure, &r->socket,
-                          &r->role))
+                          &r->role, &r->host_waits, &waited_ms))
         return -1;
+    r->waited_ms = waited_ms;
     for (i = 0; i < sizeof texts / sizeof *texts; i++)
         texts[i]->len = (size_t)lens[i];
     return 0;
@@ -167,8 +170,9 @@ static PyObject *web_header(const void *headers, size_t i)
 
 static PyObject *web_response(const seriatim_web_response *response)
 {
-    return Py_BuildValue("(iNN)", response->status, spy_list(response->header_count, web_header, response->headers),
-                         PyBytes_FromStringAndSize(response->body.data, (Py_ssize_t)response->body.len));
+    return Py_BuildValue("(iNNi)", response->status, spy_list(response->header_count, web_header, response->headers),
+                         PyBytes_FromStringAndSize(response->body.data, (Py_ssize_t)response->body.len),
+                         response->wait_ms);
 }
 
 /*

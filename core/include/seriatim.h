@@ -1063,7 +1063,9 @@ const seriatim_health *seriatim_health_result(const seriatim_client *client);
  */
 typedef enum seriatim_web_role {
     SERIATIM_WEB_NOBODY,
-#define X(number, ...) SERIATIM_WEB_##number, /* VIEWER, OPERATOR, ADMIN: each may do what those before it may */
+#define X(number, ...)                                                                                                 \
+    SERIATIM_WEB_##number, /* VIEWER, OPERATOR, ADMIN: each may do what those before it may; CONSUMER: it may consume  \
+                              only, as ADMIN */
     SERIATIM_ROLES(X)
 #undef X
 } seriatim_web_role;
@@ -1079,10 +1081,13 @@ typedef struct seriatim_web_request {
     seriatim_text query;  /* without "?" */
     seriatim_text host, origin, sec_fetch_site, content_type, authorization, accept; /* header fields */
     seriatim_text body;
-    int secure; /* 1: it came by https */
-    int role;   /* a seriatim_web_role: what the host application permits the user */
-    int socket; /* the descriptor of the visitor's connection, open until the answer; 0: not known. A link stops a
-                   change, with CLOSED, when the visitor has closed it; what was done before stays */
+    int secure;     /* 1: it came by https */
+    int role;       /* a seriatim_web_role: what the host application permits the user */
+    int socket;     /* the descriptor of the visitor's connection, open until the answer; 0: not known. A link stops a
+                       change, with CLOSED, when the visitor has closed it; what was done before stays */
+    int host_waits; /* above 0: a pop that finds nothing does not wait: the answer says when to ask again, in wait_ms;
+                       the number of polls that wait so in this process, with this one */
+    int64_t waited_ms; /* of a pop: for how long the host has waited for it in earlier requests */
 } seriatim_web_request;
 
 /* One of the host application's workers, by its name there and the name of its queue. */
@@ -1103,6 +1108,7 @@ typedef struct seriatim_web_settings {
     const seriatim_web_worker *workers; /* those whose name is not that of their queue; more of them change nothing */
     size_t worker_count;
     int loads_errors; /* 1: seriatim_web_answer gets a load_error, so errors are grouped by what it gives */
+    int consume;      /* 1: the routes of consumers are there */
 } seriatim_web_settings;
 
 /*
@@ -1142,6 +1148,8 @@ typedef struct seriatim_web_response {
     const seriatim_web_header *headers; /* without Content-Length */
     size_t header_count;
     seriatim_text body; /* empty for HEAD */
+    int wait_ms; /* above 0: nothing is due. A host that set host_waits waits for this time or until its client has
+                    gone, and then begins the same request again, or sends this answer. */
 } seriatim_web_response;
 
 /*

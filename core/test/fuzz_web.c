@@ -107,16 +107,22 @@ static int begin(visit *v, fuzz_input *in)
     request.sec_fetch_site = likely(&t, in, "same-origin");
     request.content_type = likely(&t, in, "application/json");
     request.authorization = likely(&t, in, "Bearer t");
-    what = fuzz_below(in, 3);
-    request.body = what == 0 ? any_text(&t, in, 300, 0)
-                   : what == 1
-                       ? likely(&t, in, "{\"ids\":[\"a\",{\"base64\":\"/w==\"}]}")
-                       : likely(&t, in, "{\"id\":{\"base64\":\"/w==\"},\"key\":\"42f80000000000003ff0000000000000\"}");
+    what = fuzz_below(in, 5);
+    request.body =
+        what == 0 ? any_text(&t, in, 300, 0)
+        : what == 3
+            ? likely(&t, in, "{\"queue\":\"Q\",\"jobs\":[{\"id\":\"a\",\"payload\":{\"b\":[1.5]},\"delay\":1}]}")
+        : what == 4 ? likely(&t, in, "{\"queues\":[\"Q\",\"R\"],\"wait\":1,\"max\":3,\"raw\":false}")
+        : what == 1 ? likely(&t, in, "{\"ids\":[\"a\",{\"base64\":\"/w==\"}]}")
+                    : likely(&t, in, "{\"id\":{\"base64\":\"/w==\"},\"key\":\"42f80000000000003ff0000000000000\"}");
     request.role = fuzz_below(in, 8) ? SERIATIM_WEB_ADMIN : (int)fuzz_int(in);
     settings.hosts = hosts;
     settings.host_count = fuzz_below(in, 3);
     settings.token = fuzz_below(in, 4) ? NULL : "t";
     settings.read_only = fuzz_below(in, 8) == 0;
+    settings.consume = fuzz_below(in, 4) != 0;
+    request.host_waits = (int)fuzz_below(in, 3);
+    request.waited_ms = (int64_t)fuzz_below(in, 2000);
     settings.loads_errors = fuzz_below(in, 2) != 0;
     status = seriatim_web_begin(v->c, fuzz_below(in, 4) ? &settings : NULL, &request);
     for (i = 0; i < t.count; i++)

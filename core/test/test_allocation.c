@@ -494,6 +494,57 @@ static int browse_twice(int number)
     return status;
 }
 
+/* What consumers send; the token of the last names an id that does not run. */
+static const char *const consumer_posts[][2] = {
+    {"push",
+     "{\"handles\":true,\"queue\":\"Q\",\"jobs\":[{\"id\":{\"base64\":\"Yg==\"},\"payload\":{\"a\":[1.5,null,true]},"
+     "\"context\":{\"c\":\"d\"},\"on_waiting\":\"keep\"}]}"},
+    {"push", "{\"raw\":true,\"queue\":\"Q\",\"jobs\":[{\"id\":1,\"payload\":\"AAE=\"}]}"},
+    {"pop", "{\"queues\":[\"Q\"],\"weights\":[2],\"wait\":0,\"ttr\":0}"},
+    {"pop", "{\"queues\":[\"Q\"],\"wait\":0,\"raw\":true}"},
+    {"fail", "{\"token\":\"AUAUAAAAAAAAP_AAAAAAAAA_8AAAAAAAAD_wAAAAAAAAAAEAAQBRYQ\",\"error\":\"e\"}"},
+};
+
+static int consume(seriatim_link *link, int number)
+{
+    seriatim_web_request request;
+    seriatim_web_settings settings;
+    const seriatim_web_response *response;
+    char path[64];
+    int status;
+    memset(&request, 0, sizeof request);
+    memset(&settings, 0, sizeof settings);
+    settings.consume = 1;
+    snprintf(path, sizeof path, "/api/v1/consume/%s", consumer_posts[number][0]);
+    request.method = "POST";
+    request.role = SERIATIM_WEB_CONSUMER;
+    request.path = text_of(path);
+    request.content_type = text_of("application/json");
+    request.body = text_of(consumer_posts[number][1]);
+    status = seriatim_web_begin(seriatim_link_client(link), &settings, &request);
+    if (status == SERIATIM_OK)
+        status = drive(link);
+    while (!(response = seriatim_web_answer(seriatim_link_client(link), status, NULL)))
+        status = drive(link);
+    if (response->status == 503)
+        return SERIATIM_NOMEM;
+    if (response->status >= 400 && response->status != 409)
+        fail_msg("%s: %d %s", path, response->status, response->body.data);
+    return SERIATIM_OK;
+}
+
+static int consume_once(int number)
+{
+    seriatim_options options = {&allocator, NULL, NULL, 0};
+    seriatim_link *link;
+    int status = seriatim_link_new(&options, server.url, &link, NULL);
+    if (status != SERIATIM_OK)
+        return status;
+    status = consume(link, number);
+    seriatim_link_free(link);
+    return status;
+}
+
 /* ---- Scenario of a runner ------------------------------------------------------------------ */
 
 static void say_outcomes(seriatim_runner *runner, seriatim_delivery *d)
@@ -685,6 +736,8 @@ static void test_every_allocation_of_the_dashboard_may_fail(void **state)
     assert_int_equal(operate(QUERIES), SERIATIM_OK);
     for (number = 0; number < WEB_READS + WEB_WRITES; number++)
         fail_each("web", browse_twice, number, 200);
+    for (number = 0; number < (int)(sizeof consumer_posts / sizeof *consumer_posts); number++)
+        fail_each("consumer", consume_once, number, 200);
 }
 
 static void test_every_allocation_of_a_runner_may_fail(void **state)

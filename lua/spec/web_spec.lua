@@ -409,7 +409,7 @@ describe("seriatim.web", function()
       end
     end)
     assert.matches("secret", text)
-    assert.matches("role's result must be viewer, operator, admin or nil", text)
+    assert.matches("role's result must be viewer, operator, admin, consumer or nil", text)
   end)
 
   it("F15 answers 503 without Redis, serves the page, and goes on when it is back", function()

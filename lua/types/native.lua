@@ -125,7 +125,7 @@ function operations:health() end -- Result: maxmemory_policy or nil, appendonly 
 ---sec_fetch_site, content_type, authorization, accept, body, secure, role (0 nobody to 3 admin), as in seriatim.h. redact: a function of queue, id
 ---and text, or nil; load_error: a function of a stored error, or nil; what they raise, result() raises. However the operation ends there is an
 ---answer, and result() gives it.
-function operations:web(settings, request, redact, load_error) end -- Result: status, {[name] = value} of the header fields, body, seriatim.WebChange with its `line` for a log or nil; or 0 alone: web_go_on
+function operations:web(settings, request, redact, load_error) end -- Result: status, {[name] = value} of the header fields, body, seriatim.WebChange with its `line` for a log or nil, milliseconds after which a pop is asked again or 0; or 0 alone: web_go_on
 ---Goes on with the request whose result was 0. Result: as of web.
 function operations:web_go_on() end
 function operations:result() end

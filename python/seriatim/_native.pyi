@@ -61,20 +61,23 @@ POPPED_SNOOZE: Final[int]
 POPPED_CHECKPOINT: Final[int]
 POPPED_REJECT: Final[int]
 
-WebSettings = tuple[Union[str, None], bool, tuple[str, ...], Union[str, None], Union[str, None], tuple[bytes, ...], bool]
-"""title, read_only, hosts, token, why /livez answers 503, workers as name, queue, name, queue, ..., answer gets a load_error."""
+WebSettings = tuple[Union[str, None], bool, tuple[str, ...], Union[str, None], Union[str, None], tuple[bytes, ...], bool, bool]
+"""title, read_only, hosts, token, why /livez answers 503, workers as name, queue, name, queue, ..., answer gets a load_error, consume."""
 
 WebRequest = tuple[
     str, bytes, bytes, bytes, Union[bytes, None], Union[bytes, None], Union[bytes, None], Union[bytes, None],
-    Union[bytes, None], Union[bytes, None], bytes, bool, int, int,
+    Union[bytes, None], Union[bytes, None], bytes, bool, int, int, int, int,
 ]
 """
 method, prefix, path, query, host, origin, sec_fetch_site, content_type, authorization, accept, body, secure,
-the descriptor of the visitor's connection or 0, role.
+the descriptor of the visitor's connection or 0, role, how many pops the host lets wait or 0, milliseconds that it has waited.
 """
 
 WebResponse = tuple[int, list[tuple[str, str]], bytes]
 """status, [(name, value)] without Content-Length, body."""
+
+WebAnswer = tuple[int, list[tuple[str, str]], bytes, int]
+"""The same, and milliseconds after which a pop is asked again, or 0."""
 
 def dump(value: object, root: str, /) -> bytes:
     """Canonical JSON of the value; raises Invalid, whose path begins with root."""
@@ -169,7 +172,7 @@ class Link:
         """Result: {"maxmemory_policy": str or None, "appendonly": bool or None, "replicas": int or None}."""
     def web(self, settings: WebSettings, request: WebRequest, /) -> None:
         """Result: None. Whatever comes of it, there is an answer."""
-    def answer(self, redact: Callable[[Id, Id, Id], Id] | None, load_error: Callable[[Id], Id] | None, /) -> WebResponse | None:
+    def answer(self, redact: Callable[[Id, Id, Id], Id] | None, load_error: Callable[[Id], Id] | None, /) -> WebAnswer | None:
         """To the web request, once it has ended, well or not; raises what the functions raise. None: it goes on, so drive again."""
     def change(self) -> tuple[Any, str] | None:
         """What the web request asked to change, as far as that is known, and its line for a log; None: nothing."""

@@ -15,8 +15,8 @@ Both take
 title       what the page is called: "Seriatim"
 read_only   True: nothing can be changed
 role        asked for each request, of the WSGI environ or the ASGI scope (where it may be async): "viewer", who reads;
-            "operator", who also runs, pauses and parks; "admin", who also kills and deletes; or None: 401. Not given:
-            all are "admin"
+            "operator", who also runs, pauses and parks; "admin", who also kills and deletes, and consumes; "consumer",
+            who pushes and consumes and nothing else; or None: 401. Not given: all are "admin"
 redact      (queue, id, text) -> the text to show instead, asked for each payload, context and error before any answer
             has it; each is str, or bytes where it is not UTF-8. What it raises makes the answer a 500
 audit       (environ or scope, change), where it may be async for ASGI: told of each change that was asked for, before
@@ -25,9 +25,12 @@ audit       (environ or scope, change), where it may be async for ASGI: told of 
 hosts       the Host fields that are answered, as ["jobs.example", "localhost:9292"]; without a port: with any. Empty:
             all
 token       asked for as `Authorization: Bearer TOKEN`, by the page as well
+consume     True: programs push and consume by /api/v1/consume/, with the role "consumer" or "admin"
+polls       how many pops may wait at once, each on connections of its own; more are 503: 2, each of which takes a thread,
+            and 1,000 of asgi_app
 
 and give an application that can stand under any prefix (SCRIPT_NAME, root_path). It has at most two connections to
-Redis of its own, made by the module's settings. Without an application: the command `seriatim web`.
+Redis of its own for what reads and two for what changes, made by the module's settings. Without an application: the command `seriatim web`.
 
 /metrics is for Prometheus; /readyz says whether Redis takes writes; /livez, which asks neither role nor token, whether
 a server that runs in this process gets on.
@@ -69,15 +72,17 @@ def wsgi_app(
     audit: Audit | None = None,
     hosts: Sequence[str] = (),
     token: str | None = None,
+    consume: bool = False,
+    polls: int = 2,
 ) -> WSGIApplication:
     """A WSGI application; see the module. Raises Invalid."""
-    dashboard = Dashboard(title, read_only, role, redact, audit, hosts, token)
+    dashboard = Dashboard(title, read_only, role, redact, audit, hosts, token, consume, polls)
 
     def application(environ: WSGIEnvironment, start_response: StartResponse) -> Iterable[bytes]:
         request = _of_environ(environ)
         answer = refusal(400, "the body ends too soon") if request is None else dashboard.answer(request, environ)
         status, headers, body = answer
-        start_response(f"{status} {HTTPStatus(status).phrase}", [*headers, ("Content-Length", str(len(body)))])
+        start_response(f"{status} {HTTPStatus(status).phrase}", _with_length(status, headers, body))
         return [b"" if environ["REQUEST_METHOD"] == "HEAD" else body]
 
     return application
@@ -92,9 +97,11 @@ def asgi_app(
     audit: Audit | None = None,
     hosts: Sequence[str] = (),
     token: str | None = None,
+    consume: bool = False,
+    polls: int = 1000,
 ) -> ASGIApplication:
     """An ASGI 3 application, which never blocks the loop; see the module. Raises Invalid."""
-    dashboard = Dashboard(title, read_only, role, redact, audit, hosts, token)
+    dashboard = Dashboard(title, read_only, role, redact, audit, hosts, token, consume, polls)
 
     async def application(scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "http":
@@ -105,6 +112,10 @@ def asgi_app(
             await send({"type": "websocket.close", "code": 1000})
 
     return application
+
+
+def _with_length(status: int, headers: list[tuple[str, str]], body: bytes) -> list[tuple[str, str]]:
+    return headers if status == HTTPStatus.NO_CONTENT else [*headers, ("Content-Length", str(len(body)))]
 
 
 # ---- WSGI
@@ -166,8 +177,7 @@ async def _answer_http(dashboard: Dashboard, scope: Scope, receive: Receive, sen
     if answered is None:
         return
     status, headers, answer = answered
-    headers = [*headers, ("Content-Length", str(len(answer)))]
-    pairs = [(name.lower().encode(), value.encode()) for name, value in headers]
+    pairs = [(name.lower().encode(), value.encode()) for name, value in _with_length(status, headers, answer)]
     try:
         await send({"type": "http.response.start", "status": status, "headers": pairs})
         await send({"type": "http.response.body", "body": b"" if scope["method"] == "HEAD" else answer})

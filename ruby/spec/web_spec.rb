@@ -389,7 +389,7 @@ RSpec.describe "Seriatim::Web", :core do
         answer = safe(get("/jobs/api/v1/stats", app: dashboard(role: hook)))
         expect([answer.status, answer.body]).to eq([500, '{"error":"internal error"}'])
       end
-      expect(log).to include("secret", "role must be viewer, operator, admin or nil")
+      expect(log).to include("secret", "role must be viewer, operator, admin, consumer or nil")
     end
 
     it "F15 is a 503 without Redis, serves the page, and goes on when it is back" do

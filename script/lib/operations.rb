@@ -18,7 +18,7 @@ class Operations
   # @return [String] for definitions.h
   def c
     <<~C.chomp
-      /* X(NUMBER, name): the roles of the dashboard, each of which may do what those before it may. */
+      /* X(NUMBER, name): the roles of the dashboard, each of which may do what those before it may, but for the last. */
       #{c_table("ROLES", @roles) { [] }}
       /*
        * X(NUMBER, name, takes, role): takes is NOTHING, IDS, PAYLOAD, HANDLE, HANDLE_AT or QUEUE; role is who may do it in the dashboard,

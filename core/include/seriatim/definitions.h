@@ -26,12 +26,13 @@
     X(COUNT, max_running, 0, 0, 100000, 0, NULL, PLAIN) /* How many ids of the worker run at once in one process; 0: no limit. */ \
     X(COUNT, priority, -1000000, -1000000, 1000000, 0, NULL, PLAIN) /* Which worker goes first under build_priority_scheduler: the higher one. */
 
-/* X(NUMBER, name): the roles of the dashboard, each of which may do what those before it may. */
+/* X(NUMBER, name): the roles of the dashboard, each of which may do what those before it may, but for the last. */
 #define SERIATIM_ROLES(X) \
     X(VIEWER, viewer) /* Reads. */ \
     X(OPERATOR, operator) /* Also runs, pauses and parks. */ \
-    X(ADMIN, admin) /* Also kills and deletes. */
-#define SERIATIM_ROLES_COUNT 3
+    X(ADMIN, admin) /* Also kills and deletes, and pushes and consumes. */ \
+    X(CONSUMER, consumer) /* Pushes and consumes over HTTP, and nothing else. */
+#define SERIATIM_ROLES_COUNT 4
 
 /*
  * X(NUMBER, name, takes, role): takes is NOTHING, IDS, PAYLOAD, HANDLE, HANDLE_AT or QUEUE; role is who may do it in the dashboard,

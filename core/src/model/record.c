@@ -213,3 +213,14 @@ void srt_number_pack(char *at, double number)
     for (i = 0; i < 8; i++)
         at[i] = (char)(bits >> (56 - 8 * i));
 }
+
+double srt_number_unpack(const char *at)
+{
+    uint64_t bits = 0;
+    double number;
+    size_t i;
+    for (i = 0; i < 8; i++)
+        bits = bits << 8 | (unsigned char)at[i];
+    memcpy(&number, &bits, 8);
+    return number;
+}

@@ -31,6 +31,8 @@ int srt_record_score(const srt_record *record, size_t count, double *score);
 
 /* A stamp or score as scripts take it: eight bytes, big-endian. */
 void srt_number_pack(char *at, double number);
+/* The number that srt_number_pack wrote. */
+double srt_number_unpack(const char *at);
 
 #define SRT_KEY 16 /* bytes that name a payload of an id: stamp, then score */
 

@@ -20,7 +20,7 @@ static int base64_value(char c)
                                   : -1;
 }
 
-static int request_unbase64(srt_web *w, const srt_json_token *t, seriatim_text *text)
+int srt_web_request_unbase64(srt_web *w, const srt_json_token *t, seriatim_text *text)
 {
     char *out = srt_arena_alloc(&w->memory, t->len + 1);
     unsigned bits = 0, have = 0;
@@ -48,8 +48,7 @@ static int request_keep_text(srt_web *w, const srt_json_token *t, seriatim_text 
     return text->data ? SERIATIM_OK : SERIATIM_NOMEM;
 }
 
-/* One id: a text, a whole number, or {"base64": text}. */
-static int request_read_id(srt_web *w, srt_json_reader *r, const srt_json_token *t, seriatim_text *id)
+int srt_web_request_read_id(srt_web *w, srt_json_reader *r, const srt_json_token *t, seriatim_text *id)
 {
     srt_json_token inner;
     char digits[24];
@@ -67,7 +66,7 @@ static int request_read_id(srt_web *w, srt_json_reader *r, const srt_json_token 
         inner.len != 6 || memcmp(inner.text, "base64", 6) != 0 || srt_json_next(r, &inner) != SERIATIM_OK ||
         inner.type != SRT_JSON_STRING)
         return SERIATIM_INVALID;
-    status = request_unbase64(w, &inner, id);
+    status = srt_web_request_unbase64(w, &inner, id);
     if (status == SERIATIM_OK && (srt_json_next(r, &inner) != SERIATIM_OK || inner.type != SRT_JSON_END_OBJECT))
         status = SERIATIM_INVALID;
     return status;
@@ -96,7 +95,7 @@ static int request_read_ids(srt_web *w, srt_json_reader *r)
             return status;
         if (w->id_count == REQUEST_MAX_IDS)
             return SERIATIM_INVALID;
-        status = request_read_id(w, r, &t, &w->ids[w->id_count]);
+        status = srt_web_request_read_id(w, r, &t, &w->ids[w->id_count]);
         if (status != SERIATIM_OK)
             return status;
     }
@@ -137,7 +136,7 @@ static int request_read_name(srt_web *w, srt_json_reader *r, const srt_json_toke
     }
     w->ids = &w->id; /* for the audit */
     w->id_count = 1;
-    return is_id ? request_read_id(w, r, &t, &w->id) : SERIATIM_INVALID;
+    return is_id ? srt_web_request_read_id(w, r, &t, &w->id) : SERIATIM_INVALID;
 }
 
 static int request_keep_number(srt_web *w, const srt_json_token *t, seriatim_text *text)

@@ -49,9 +49,13 @@ int srt_web_request_find_route(srt_web *w, const char *method, seriatim_text pat
         values[0] = values[1] = none;
         if (!request_fits(w->routes[i].pattern, segments, count, values))
             continue;
-        w->allow = w->routes[i].action ? "POST" : "GET, HEAD";
+        w->allow = strcmp(w->routes[i].method, "POST") == 0 ? "POST" : "GET, HEAD";
         if (strcmp(w->routes[i].method, method) != 0)
             continue;
+        if (!w->consume && srt_web_request_starts(path, "/api/v1/consume")) {
+            srt_web_refuse(w, 404, "this mount is not for consumers: it has no consume: true");
+            return SERIATIM_OK;
+        }
         w->route = &w->routes[i];
         w->handler = &w->handlers[i];
         if (values[0].data)

@@ -19,6 +19,15 @@ int srt_web_queue_next(seriatim_client *c, srt_web *w)
     return srt_web_on_queue(c, w, pages_begin_queue);
 }
 
+/* When the first of what waits or is scheduled is due, in Unix seconds; null: nothing waits. */
+static void pages_write_next_due(srt_web_out *out, const srt_web_shard *shard)
+{
+    if ((shard->length || shard->scheduled) && shard->soon_us < SRT_FOREVER)
+        srt_web_double(out, "next_due", (double)shard->soon_us / 1e6);
+    else
+        srt_web_null(out, "next_due");
+}
+
 static void pages_write_shard(srt_web_out *out, unsigned number, const srt_web_shard *shard)
 {
     srt_json_begin_object(&out->json);
@@ -29,6 +38,7 @@ static void pages_write_shard(srt_web_out *out, unsigned number, const srt_web_s
     srt_web_int(out, "fresh", shard->length - shard->retries);
     srt_web_double(out, "lag", (double)shard->lag_us / 1e6);
     srt_web_int(out, "length", shard->length);
+    pages_write_next_due(out, shard);
     srt_web_chars(out, "owner", shard->owner);
     srt_web_bool(out, "owner_alive", shard->owner_alive);
     srt_web_int(out, "parked", shard->parked);

@@ -79,6 +79,18 @@ static void request_check_origin(srt_web *w, const seriatim_web_request *request
     }
 }
 
+/*
+ * A consumer is a program, which sends no Origin. No page of another site can send JSON without the browser asking this
+ * mount first, which never agrees.
+ */
+static void request_check_consumer(srt_web *w, const seriatim_web_settings *s, const seriatim_web_request *request)
+{
+    if (!srt_web_request_is_type(request->content_type, REQUEST_JSON))
+        srt_web_refuse(w, 415, "Content-Type must be " REQUEST_JSON);
+    else if (!s->token && (request->sec_fetch_site.data || request->origin.data))
+        request_check_origin(w, request);
+}
+
 /* Without a body there is nothing that has a type. */
 static int request_has_known_type(const seriatim_web_request *request)
 {
@@ -91,9 +103,11 @@ static void request_check_mutation(srt_web *w, const seriatim_web_settings *s, c
 {
     if (w->read_only)
         srt_web_refuse(w, 403, "this dashboard is read-only");
+    else if (!w->route->action)
+        request_check_consumer(w, s, request);
     else if (!s->token) /* which was shown; no browser adds one to a request of another site */
         request_check_origin(w, request);
-    if (!w->status && !request_has_known_type(request))
+    if (!w->status && w->route->action && !request_has_known_type(request))
         srt_web_refuse(w, 415, "Content-Type must be " REQUEST_JSON " or " REQUEST_FORM);
 }
 
@@ -110,6 +124,14 @@ int srt_web_request_wants_html(seriatim_text accept)
     return 0;
 }
 
+/* Each role may do what those before it may, but for the consumer, who stands beside them. */
+static int request_role_may(int role, int needed)
+{
+    if (role == SERIATIM_WEB_CONSUMER || needed == SERIATIM_WEB_CONSUMER)
+        return role == needed || role == SERIATIM_WEB_ADMIN;
+    return role >= needed;
+}
+
 void srt_web_request_check(srt_web *w, const seriatim_web_settings *s, const seriatim_web_request *request)
 {
     int open = w->route && w->route->role == SERIATIM_WEB_NOBODY, file = !w->route && w->status == 200;
@@ -119,9 +141,9 @@ void srt_web_request_check(srt_web *w, const seriatim_web_settings *s, const ser
         srt_web_refuse(w, 401, "a token is needed");
     else if (!open && request->role <= SERIATIM_WEB_NOBODY)
         srt_web_refuse(w, 401, "you are not signed in");
-    else if (w->route && w->route->action)
+    else if (srt_web_changes(w))
         request_check_mutation(w, s, request);
-    if (!w->route || w->status || open || request->role >= w->route->role)
+    if (!w->route || w->status || open || request_role_may(request->role, w->route->role))
         return;
     srt_web_refuse(w, 403, "this needs the role %s", srt_web_role_word(w->route->role));
 }

@@ -1,5 +1,5 @@
 /* request.c - reads a request: which route and queue it is for, and whether it is permitted. */
-#include "web/request.h"
+#include "web/consume.h"
 
 #include <string.h>
 
@@ -90,6 +90,9 @@ int srt_web_read(srt_web *w, const seriatim_web_settings *s, const seriatim_web_
     w->wants_html = srt_web_request_wants_html(request->accept);
     w->role = srt_web_request_has_token(s, request) ? request->role : SERIATIM_WEB_NOBODY;
     w->read_only = s->read_only;
+    w->consume = s->consume;
+    w->host_waits = request->host_waits;
+    w->waited_ms = request->waited_ms;
     status = request_find(w, request);
     if (status != SERIATIM_OK)
         return status;
@@ -105,5 +108,7 @@ int srt_web_read(srt_web *w, const seriatim_web_settings *s, const seriatim_web_
     status = request_keep_workers(w, s);
     if (status == SERIATIM_OK)
         status = srt_web_request_read_params(w, request->query);
-    return status == SERIATIM_OK && w->route->action ? srt_web_request_read_body(w, request) : status;
+    if (status != SERIATIM_OK || !srt_web_changes(w))
+        return status;
+    return w->route->action ? srt_web_request_read_body(w, request) : srt_consume_read(w, request);
 }

@@ -24,6 +24,10 @@ int srt_web_request_read_params(srt_web *w, seriatim_text query);
 
 /* ---- body.c ---------------------------------------------------------------------------------- */
 
+/* The bytes of a text of base64. OK, INVALID or NOMEM. */
+int srt_web_request_unbase64(srt_web *w, const srt_json_token *t, seriatim_text *text);
+/* One id, which `t` begins: a text, a whole number, or {"base64": text}. OK, INVALID or NOMEM. */
+int srt_web_request_read_id(srt_web *w, srt_json_reader *r, const srt_json_token *t, seriatim_text *id);
 int srt_web_request_read_body(srt_web *w, const seriatim_web_request *request);
 
 /* ---- find_route.c ---------------------------------------------------------------------------- */

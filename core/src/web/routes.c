@@ -1,7 +1,7 @@
 /*
  * routes.c - what the web application answers: one row for each path, with the role that it needs and who answers it.
  */
-#include "web/web.h"
+#include "web/consume.h"
 
 /*
  * ROUTES is a list, beside those of queries and actions, of X(method, path, role, action, next, write, number, flag,
@@ -41,6 +41,15 @@
     X(POST, "/api/v1/nodes/:node/" name, role, name "_node", srt_web_order_next, srt_web_count_write, SERIATIM_##kind, \
       0, NULL, 0)
 
+/*
+ * They change what is stored, but have no action: at the rate of a queue, lines of the audit would be noise. They are
+ * there only with the setting `consume`.
+ */
+#define CONSUME(X, name, answers, kind)                                                                                \
+    X(POST, SRT_CONSUME_PATH name, CONSUMER, NULL, srt_web_consume_##answers##_next,                                   \
+      srt_web_consume_##answers##_write, kind, 0, NULL, SRT_WEB_CONSUMES)
+#define OUTCOME(X, name, kind) CONSUME(X, name, outcome, SERIATIM_POPPED_##kind)
+
 /* clang-format off */
 #define ROUTES(X) \
     PAGE(X, "/api/v1/stats", stats, SRT_WEB_NAMES_WORKERS | SRT_WEB_SHOWS_FIGURES) \
@@ -68,7 +77,16 @@
     PAGE(X, "/api/v1/history", history, SRT_WEB_SHOWS_FIGURES) \
     X(GET, "/metrics", VIEWER, NULL, srt_web_metrics_next, NULL, 0, 0, srt_web_metrics_text, SRT_WEB_SHOWS_FIGURES) \
     X(GET, "/livez", NOBODY, NULL, srt_web_livez_next, srt_web_well_write, 0, 0, NULL, 0) \
-    X(GET, "/readyz", VIEWER, NULL, srt_web_readyz_next, srt_web_well_write, 0, 0, NULL, 0)
+    X(GET, "/readyz", VIEWER, NULL, srt_web_readyz_next, srt_web_well_write, 0, 0, NULL, 0) \
+    X(GET, SRT_CONSUME_PATH "openapi.json", CONSUMER, NULL, srt_web_consume_openapi_next, NULL, 0, 0, NULL, 0) \
+    CONSUME(X, "push", push, SRT_CONSUME_PUSH) \
+    CONSUME(X, "pop", pop, SRT_CONSUME_POP) \
+    OUTCOME(X, "ack", ACK) \
+    OUTCOME(X, "fail", FAIL) \
+    OUTCOME(X, "release", RELEASE) \
+    OUTCOME(X, "extend", EXTEND) \
+    OUTCOME(X, "snooze", SNOOZE) \
+    OUTCOME(X, "checkpoint", CHECKPOINT)
 /* clang-format on */
 
 #define ROUTE(method, path, role, action, next, write, number, flag, text, uses)                                       \

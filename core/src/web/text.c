@@ -23,6 +23,11 @@ const char *srt_web_role_word(int role)
     return words[role < SERIATIM_WEB_NOBODY ? 0 : role > SERIATIM_ROLES_COUNT ? SERIATIM_ROLES_COUNT : role];
 }
 
+int srt_web_changes(const srt_web *w)
+{
+    return w->route && (w->route->action || (w->handler->uses & SRT_WEB_CONSUMES));
+}
+
 int srt_web_done(srt_web *w, int64_t count)
 {
     if (!w->status)

@@ -114,7 +114,7 @@ static void web_go_on(seriatim_client *c)
 
 int seriatim_web_begin(seriatim_client *c, const seriatim_web_settings *settings, const seriatim_web_request *request)
 {
-    static const seriatim_web_settings defaults = {NULL, 0, NULL, 0, NULL, NULL, NULL, 0, 0};
+    static const seriatim_web_settings defaults = {NULL, 0, NULL, 0, NULL, NULL, NULL, 0, 0, 0};
     srt_web *w;
     int status = srt_client_begin(c);
     if (status != SERIATIM_OK)
@@ -143,10 +143,10 @@ int seriatim_web_begin(seriatim_client *c, const seriatim_web_settings *settings
         srt_web_refuse(w, 503, "out of memory");
         return srt_fail_plain(&c->error, status);
     }
-    if (w->route && w->route->action) {
-        w->snapshots[w->last_snapshot].at = 0;
+    if (srt_web_changes(w))
         c->visitor = request->socket;
-    }
+    if (w->route && w->route->action)
+        w->snapshots[w->last_snapshot].at = 0;
     w->is_sampling = !w->status && w->route && srt_web_sample_due(c, w);
     return w->status || !w->route ? SERIATIM_OK : web_run(c);
 }
@@ -163,7 +163,8 @@ static void web_headers(srt_web *w, const char *type)
 {
     int file = w->asset && w->status == 200 && strcmp(w->asset->name, "index.html") != 0;
     w->header_count = 0;
-    web_header(w, "Content-Type", type);
+    if (type)
+        web_header(w, "Content-Type", type);
     web_header(w, "Cache-Control", file ? "public, max-age=86400" : "no-store");
     web_header(w, "Content-Security-Policy",
                "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src 'self' data:; "
@@ -219,6 +220,7 @@ static const seriatim_web_response *web_respond(srt_web *w, const char *data, si
     w->response.header_count = w->header_count;
     w->response.body.data = data;
     w->response.body.len = w->head ? 0 : len;
+    w->response.wait_ms = w->wait_ms;
     return &w->response;
 }
 
@@ -227,7 +229,7 @@ static const seriatim_web_response *web_nothing(srt_web *w)
 {
     static const char body[] = "{\"error\":\"out of memory\"}";
     static const seriatim_web_header headers[] = {{"Content-Type", "application/json"}, {"Cache-Control", "no-store"}};
-    static const seriatim_web_response response = {503, headers, 2, {body, sizeof body - 1}};
+    static const seriatim_web_response response = {503, headers, 2, {body, sizeof body - 1}, 0};
     if (!w)
         return &response;
     w->status = 503;
@@ -294,6 +296,8 @@ static void web_take_status(seriatim_client *c, srt_web *w, int status)
 {
     if (status == SERIATIM_INVALID)
         srt_web_refuse(w, 400, "%s", c->error.message);
+    else if (status == SERIATIM_STALE && w->handler && (w->handler->uses & SRT_WEB_CONSUMES))
+        srt_web_refuse(w, 409, "%s", c->error.message);
     else if (status == SERIATIM_PROTOCOL || status == SERIATIM_SERVER || status == SERIATIM_UNSUPPORTED)
         srt_web_refuse(w, 500, "Redis cannot answer this: %s", seriatim_status_text(status));
     else if (status == SERIATIM_CLOSED) /* nobody reads the answer, but the audit shows it */
@@ -358,6 +362,10 @@ const seriatim_web_response *seriatim_web_answer(seriatim_client *c, int status,
         return web_answer_sign_in(w);
     if (!w->status && !w->handler)
         return web_nothing(w);
+    if (w->status == 204) {
+        web_headers(w, NULL);
+        return web_respond(w, "", 0);
+    }
     if (!w->status && w->handler->text)
         return web_answer_text(w);
     if (!web_write_json(c, w, hooks)) {

@@ -41,6 +41,7 @@ typedef struct srt_web_handler {
 #define SRT_WEB_TAKES_PAYLOAD 2 /* the body names one payload of an id */
 #define SRT_WEB_SHOWS_FIGURES 4 /* of queues: they are measured before, when it is time */
 #define SRT_WEB_TAKES_HANDLE 8  /* the body names one payload by its handle */
+#define SRT_WEB_CONSUMES 16     /* pushes, pops or reports the result of a delivery; not told to the audit */
 
 /* A shard and a queue as overviews show them. */
 typedef struct srt_web_shard {
@@ -97,8 +98,11 @@ struct srt_web {
     size_t route_count;
     const srt_web_handler *handler;
     const srt_web_asset *asset;
-    int head, depth, role, read_only;
-    int wants_html; /* a person reads the answer: by the field Accept */
+    int head, depth, role, read_only, consume;
+    int host_waits;    /* of a pop: the number of polls that the host lets wait; 0: the operation waits */
+    int64_t waited_ms; /* of a pop: for how long the host has waited */
+    int wait_ms;       /* of its answer: after which the host asks again; 0: it is the last */
+    int wants_html;    /* a person reads the answer: by the field Accept */
     const char *title, *stalled;
     const char *allow;          /* methods of the path, when it is one of a route */
     seriatim_text worker, word; /* the pattern's :worker (as it was given, then its queue) and the one behind it */
@@ -183,6 +187,8 @@ const seriatim_web_worker *srt_web_worker_of(const srt_web *w, seriatim_text que
 /* A field of the query; data NULL when it is absent. */
 seriatim_text srt_web_param_of(const srt_web *w, const char *name);
 int srt_web_word_is(seriatim_text text, const char *word);
+/* Does the request ask for something that changes what is stored? */
+int srt_web_changes(const srt_web *w);
 /* A whole number of the query within its range, or `absent`. 0: it is refused. */
 int srt_web_param_int(srt_web *w, const char *name, int64_t low, int64_t high, int64_t absent, int64_t *value);
 
@@ -291,6 +297,9 @@ SRT_WEB_HANDLER(running)
 SRT_WEB_HANDLER(nodes)
 SRT_WEB_HANDLER(search)
 SRT_WEB_HANDLER(history)
+SRT_WEB_HANDLER(consume_push)
+SRT_WEB_HANDLER(consume_pop)
+SRT_WEB_HANDLER(consume_outcome)
 #undef SRT_WEB_HANDLER
 int srt_web_act_next(seriatim_client *c, srt_web *w);
 int srt_web_drop_next(seriatim_client *c, srt_web *w);
@@ -301,5 +310,6 @@ int srt_web_metrics_next(seriatim_client *c, srt_web *w);
 int srt_web_livez_next(seriatim_client *c, srt_web *w);
 int srt_web_readyz_next(seriatim_client *c, srt_web *w);
 void srt_web_well_write(seriatim_client *c, srt_web *w, srt_web_out *out);
+int srt_web_consume_openapi_next(seriatim_client *c, srt_web *w);
 
 #endif

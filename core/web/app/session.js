@@ -5,7 +5,7 @@ import { store, stored } from "./storage.js";
 
 // definitions: roles, written by script/embed from core/definitions/operations.json
 
-const ROLES = ["nobody", "viewer", "operator", "admin"];
+const ROLES = ["nobody", "viewer", "operator", "admin", "consumer"];
 
 // end of definitions
 const LATE = 60; // seconds

@@ -5,6 +5,7 @@ local dashboard = require "seriatim.web.dashboard"
 
 local PREFIX = "/seriatim"
 local MOST_HEADERS = 100
+local POLLS = 1000 -- pops that may wait at once in an nginx worker: each is a light thread that sleeps
 
 local serving = {}
 
@@ -50,6 +51,7 @@ local function request_of(body)
     body = body,
     secure = ngx.var.scheme == "https",
     has_left = watch_client(),
+    sleep = ngx.sleep,
   }
 end
 
@@ -58,7 +60,7 @@ local function send(response)
   for name, value in pairs(response.headers) do
     ngx.header[name] = value
   end
-  if ngx.req.get_method() ~= "HEAD" then
+  if ngx.req.get_method() ~= "HEAD" and response.status ~= 204 then
     ngx.header["Content-Length"] = #response.body
     ngx.print(response.body)
   end
@@ -71,6 +73,9 @@ function serving.serve(options)
   local mounted = dashboard.new(options)
   if not options or options.prefix == nil then
     mounted.prefix = PREFIX
+  end
+  if not options or options.polls == nil then
+    mounted.polls = POLLS
   end
   local body = read_body()
   return send(body and mounted(request_of(body)) or dashboard.refusal(413, ("the body is longer than %d bytes"):format(dashboard.MAX_BODY)))

@@ -14,13 +14,14 @@ local dashboard = { MAX_BODY = native.web_max_body }
 ---@type nil|fun(): string?
 dashboard.stalled = nil
 
-local OPTIONS = { "title", "read_only", "role", "redact", "audit", "hosts", "token", "prefix" }
+local OPTIONS = { "title", "read_only", "role", "redact", "audit", "hosts", "token", "prefix", "consume", "polls" }
 -- definitions: roles, written by script/embed from core/definitions/operations.json
 
-local ROLES = { viewer = 1, operator = 2, admin = 3 }
+local ROLES = { viewer = 1, operator = 2, admin = 3, consumer = 4 }
 
 -- end of definitions
 local NOBODY = 0
+local POLLS, MOST_POLLS = 2, 1000 -- pops that may wait at once
 local READ_SECONDS = 5 -- how long an answer waits for Redis; a change goes on while Redis answers its parts
 
 ---All are optional. Without `role` everyone who can reach the dashboard is an admin, so protect the mount.
@@ -28,7 +29,7 @@ local READ_SECONDS = 5 -- how long an answer waits for Redis; a change goes on w
 ---@field title string?  "Seriatim"
 ---@field read_only boolean?  nothing that changes anything answers
 ---called with the request: "viewer" (reads), "operator" (also perform now, queue up, pause, resume, park, unpark), "admin" (also
----kill, delete), or nil: 401
+---kill, delete, and consume), "consumer" (pushes and consumes, nothing else), or nil: 401
 ---@field role nil|fun(request: seriatim.WebRequest): string?
 ---called before a payload, context or error is shown: the text to show instead. What it raises ends the request with 500
 ---@field redact nil|fun(queue: string, id: string, text: string): string
@@ -37,6 +38,8 @@ local READ_SECONDS = 5 -- how long an answer waits for Redis; a change goes on w
 ---@field audit nil|fun(request: seriatim.WebRequest, change: seriatim.WebChange)
 ---@field hosts string[]?  the Host fields that are answered, "jobs.example:8080"; without a port: with any. nil: all
 ---@field token string?  then all but /livez and the page's own files ask for `Authorization: Bearer TOKEN`
+---@field consume boolean?  programs push and consume by /api/v1/consume/, with the role "consumer" or "admin"
+---@field polls integer?  how many pops may wait at once in this Lua state; more are answered with 503. 2, and 1,000 in nginx
 ---@field prefix string?  where it is mounted: "/admin/jobs"; nil: "", and "/seriatim" in nginx
 
 ---@class seriatim.WebRequest
@@ -48,6 +51,7 @@ local READ_SECONDS = 5 -- how long an answer waits for Redis; a change goes on w
 ---@field secure boolean?  it came by https
 ---@field socket integer?  the descriptor of the visitor's connection, open until the response: a change ends when the visitor closed it
 ---@field has_left nil|fun(): boolean  says the same, where there is no descriptor
+---@field sleep nil|fun(seconds: number)  lets others run meanwhile; nil: a pop that waits blocks this Lua state
 
 ---What a request asked to change and what came of it. Texts are as they were given.
 ---@class seriatim.WebChange
@@ -102,12 +106,14 @@ function dashboard.new(options)
     settings = {
       title = optional(validate.text, "title", given.title, 1, 200),
       read_only = optional(validate.flag, "read_only", given.read_only),
+      consume = optional(validate.flag, "consume", given.consume),
       token = optional(validate.text, "token", given.token, 1, 1000),
       hosts = given.hosts ~= nil and checked_hosts(given.hosts) or nil,
     },
     role = validate.callable_or_nil("role", given.role),
     redact = validate.callable_or_nil("redact", given.redact),
     audit = validate.callable_or_nil("audit", given.audit),
+    polls = given.polls == nil and POLLS or validate.integer("polls", given.polls, 1, MOST_POLLS),
     prefix = given.prefix == nil and "" or checked_prefix(given.prefix),
   }, Web)
 end
@@ -122,7 +128,7 @@ local function role_of(self, request)
   if not role then
     return NOBODY
   end
-  return ROLES[role] or validate.refuse("role's result", "viewer, operator, admin or nil", role)
+  return ROLES[role] or validate.refuse("role's result", "viewer, operator, admin, consumer or nil", role)
 end
 
 ---By lower-case names. What came several times is one text, which is no host, origin or token.
@@ -163,6 +169,8 @@ local function core_request(self, request)
     role = role_of(self, request),
     socket = request.socket,
     has_left = request.has_left,
+    host_waits = 1,
+    waited_ms = 0,
   }
 end
 
@@ -215,21 +223,11 @@ local function tell(self, request, change)
   end
 end
 
-local function answer(self, request)
-  local asked = core_request(self, request)
-  self.settings.stalled = dashboard.stalled and dashboard.stalled()
-  self.settings.workers = workers.renamed()
-  local seconds = request.method ~= "POST" and READ_SECONDS or nil
-  local status, headers, body, change = pool.ask(function(connection)
+---Seconds: nil where the answer may take as long as Redis goes on.
+local function ask(self, asked, seconds)
+  return pool.ask(function(connection)
     return gone_on(connection, connection:call("web", self.settings, asked, self.redact, load_error(), seconds))
   end)
-  if not status then
-    status, headers, body, change = answer_alone(self, asked, headers)
-  end
-  if change then
-    tell(self, request, change)
-  end
-  return { status = status, headers = headers, body = body }
 end
 
 ---An answer of the host's own, as guarded as the core's.
@@ -247,6 +245,72 @@ function dashboard.refusal(status, text)
     ["Referrer-Policy"] = "no-referrer",
   }
   return { status = status, headers = headers, body = native.dump({ error = text }, "error") }
+end
+
+local waiting = setmetatable({}, { __mode = "k" }) -- the pops that wait; those of killed requests vanish
+
+local function count_waiting()
+  local count = 0
+  for _ in pairs(waiting) do
+    count = count + 1
+  end
+  return count
+end
+
+---Asks again and again, as often as the core says, until there is something, the pop's time is over or its client has left.
+local function wait_by_sleeping(self, request, asked, began, wait_ms)
+  local status, headers, body
+  repeat
+    request.sleep(wait_ms / 1000)
+    if request.has_left and request.has_left() then
+      local left = dashboard.refusal(503, "the client closed its connection before the answer")
+      return left.status, left.headers, left.body
+    end
+    asked.host_waits, asked.waited_ms = count_waiting(), math.floor(native.now_ms() - began)
+    local _
+    status, headers, body, _, wait_ms = ask(self, asked)
+  until not status or wait_ms == 0
+  return status, headers, body
+end
+
+---Of a pop that found nothing.
+local function poll(self, request, asked, began, wait_ms)
+  if count_waiting() >= self.polls then
+    local busy = dashboard.refusal(503, ("%d pops wait already, as many as this mount lets wait (polls)"):format(self.polls))
+    busy.headers["Retry-After"] = "1"
+    return busy.status, busy.headers, busy.body
+  end
+  waiting[asked] = true
+  local ran, status, headers, body
+  if request.sleep then
+    ran, status, headers, body = pcall(wait_by_sleeping, self, request, asked, began, wait_ms)
+  else
+    asked.host_waits, asked.waited_ms = 0, math.floor(native.now_ms() - began)
+    ran, status, headers, body = pcall(ask, self, asked)
+  end
+  waiting[asked] = nil
+  if not ran then
+    error(status, 0)
+  end
+  return status, headers, body
+end
+
+local function answer(self, request)
+  local asked, began = core_request(self, request), native.now_ms()
+  self.settings.stalled = dashboard.stalled and dashboard.stalled()
+  self.settings.workers = workers.renamed()
+  local seconds = request.method ~= "POST" and READ_SECONDS or nil
+  local status, headers, body, change, wait_ms = ask(self, asked, seconds)
+  if status and wait_ms > 0 then
+    status, headers, body = poll(self, request, asked, began, wait_ms)
+  end
+  if not status then
+    status, headers, body, change = answer_alone(self, asked, headers)
+  end
+  if change then
+    tell(self, request, change)
+  end
+  return { status = status, headers = headers, body = body }
 end
 
 ---Always a response: what role or redact raise is written to the log, and is 500.

@@ -14,9 +14,9 @@ local LINGER_SECONDS = 2 -- for reading what a refused client still sends
 local LOOK = 1 -- seconds between looks at what is overdue
 
 local REASONS = {
-  [200] = "OK", [308] = "Permanent Redirect", [400] = "Bad Request", [401] = "Unauthorized", [403] = "Forbidden", [404] = "Not Found",
-  [405] = "Method Not Allowed", [413] = "Content Too Large", [415] = "Unsupported Media Type", [417] = "Expectation Failed",
-  [431] = "Request Header Fields Too Large", [500] = "Internal Server Error", [501] = "Not Implemented",
+  [200] = "OK", [204] = "No Content", [308] = "Permanent Redirect", [400] = "Bad Request", [401] = "Unauthorized", [403] = "Forbidden",
+  [404] = "Not Found", [405] = "Method Not Allowed", [409] = "Conflict", [413] = "Content Too Large", [415] = "Unsupported Media Type",
+  [417] = "Expectation Failed", [431] = "Request Header Fields Too Large", [500] = "Internal Server Error", [501] = "Not Implemented",
   [503] = "Service Unavailable", [505] = "HTTP Version Not Supported",
 }
 -- One of two would be taken for the other by whoever stands between.
@@ -153,7 +153,7 @@ function Connection:respond(response, is_head, is_last)
   for name, value in pairs(response.headers) do
     lines[#lines + 1] = name .. ": " .. value
   end
-  if not is_head then
+  if not is_head and response.status ~= 204 then
     lines[#lines + 1] = "Content-Length: " .. #response.body
   end
   self:give(RESPONSE_SECONDS)

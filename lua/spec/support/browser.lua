@@ -51,9 +51,13 @@ function browser.encoded(text)
   return (text:gsub("[^%w]", function(byte) return ("%%%02X"):format(byte:byte()) end))
 end
 
----All routes; path: with this queue's name, and a fingerprint that no error has, where it needs them.
+---All routes but those of consumers, which are there only with `consume`.
+---path: with this queue's name, and a fingerprint that no error has, where it needs them.
 function browser.routes(queue)
-  local routes = native.web_routes()
+  local routes = {}
+  for _, route in ipairs(native.web_routes()) do
+    routes[#routes + 1] = not route.pattern:find("/consume/", 1, true) and route or nil
+  end
   for _, route in ipairs(routes) do
     route.path = route.pattern:gsub(":worker", queue):gsub(":queue", queue):gsub(":node", queue):gsub(":fingerprint", "0123456789abcdef")
     route.name = route.method .. " " .. route.pattern

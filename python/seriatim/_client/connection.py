@@ -194,7 +194,7 @@ class Connection:
         settings: dict[str, Any] = self._link.drive(limit)
         return settings
 
-    def web(self, asked: WebAsked, hooks: WebHooks, noted: Noted, limit: float | None) -> _native.WebResponse:
+    def web(self, asked: WebAsked, hooks: WebHooks, noted: Noted, limit: float | None) -> _native.WebAnswer:
         """
         The answer, which tells what went wrong, too.
 
@@ -209,7 +209,7 @@ class Connection:
                 self._link.drive(limit)
         return answer
 
-    async def aweb(self, asked: WebAsked, hooks: WebHooks, noted: Noted, limit: float | None) -> _native.WebResponse:
+    async def aweb(self, asked: WebAsked, hooks: WebHooks, noted: Noted, limit: float | None) -> _native.WebAnswer:
         with suppress(Error, Invalid):
             self._begin_web(asked, noted)
             await self._drive(limit)
@@ -222,7 +222,7 @@ class Connection:
         self._link.web(*asked)
         self._note(noted)
 
-    def _answer(self, hooks: WebHooks, noted: Noted) -> _native.WebResponse | None:
+    def _answer(self, hooks: WebHooks, noted: Noted) -> _native.WebAnswer | None:
         """None: the request goes on."""
         try:
             return self._link.answer(*hooks)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import inspect
 import json
+import time
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Final, Union
@@ -14,7 +15,7 @@ from .. import _log, _native
 from .._client import redis_url, validate
 from .._client.connection import Connection
 from .._client.pool import Pool
-from .._errors import Error
+from .._errors import Error, PoolTimeout
 from .._server import server
 from .._settings import loads_errors, settings
 from .._worker import all_workers
@@ -23,12 +24,13 @@ if TYPE_CHECKING:
     from .._client.connection import Change, Noted, Redact, Text, WebAsked, WebHooks
 
 CONNECTIONS: Final = 2  # for what reads, and as many for what changes something; those that push are never taken
+POLLS: Final = 1000  # pops that may wait, at most
 PATIENCE: Final = 5.0  # seconds, for what reads; a change has as long as Redis goes on with it
 MAX_BODY: Final = 1 << 20  # bytes
 FIELDS: Final = ("host", "origin", "sec-fetch-site", "content-type", "authorization", "accept")
 # definitions: roles, written by script/embed from core/definitions/operations.json
 
-ROLES: Final = ("viewer", "operator", "admin")
+ROLES: Final = ("viewer", "operator", "admin", "consumer")
 
 # end of definitions; the core counts them from 1; 0 is nobody
 
@@ -46,6 +48,8 @@ class Dashboard:
         audit: Audit | None,
         hosts: Sequence[str],
         token: str | None,
+        consume: bool,
+        polls: int,
     ) -> None:
         """Raises Invalid."""
         self._title = None if title is None else plain("title", title)
@@ -55,7 +59,10 @@ class Dashboard:
         self._audit = validate.function_or_none("audit", audit)
         self._hosts = tuple(plain("hosts", host) for host in validate.sequence("hosts", listed(hosts)))
         self._token = None if token is None else plain("token", token)
-        self._pools: dict[bool, Pool] = {}  # of changes, which may take long, and of the rest, which must not wait for them
+        self._consume = validate.flag("consume", consume)
+        polls = validate.integer("polls", polls, 1, POLLS)
+        self._sizes = {"read": CONNECTIONS, "change": CONNECTIONS, "poll": polls}  # what reads must not wait for what takes long
+        self._pools: dict[str, Pool] = {}
         self._telling: set[asyncio.Future[object]] = set()
 
     def answer(self, request: Request, user: Any) -> _native.WebResponse:
@@ -63,8 +70,10 @@ class Dashboard:
         noted: Noted = []
         try:
             asked = self._asked(request, self._role(user) if self._role else "admin")
-            with self._connections(request.changes).lend() as connection:
-                return connection.web(asked, self._hooks(), noted, request.patience)
+            began = time.monotonic()
+            with self._connections(request.kind).lend() as connection:
+                answer = connection.web(asked, self._hooks(), noted, request.patience)
+            return self._poll(asked, began, noted) if answer[3] else answer[:3]
         except Exception as error:
             return failure(error)
         finally:
@@ -77,13 +86,35 @@ class Dashboard:
         try:
             role = self._role(user) if self._role else "admin"
             asked = self._asked(request, await role if inspect.isawaitable(role) else role)
-            async with (await self._aconnections(request.changes)).lend() as connection:
-                return await connection.aweb(asked, self._hooks(), noted, request.patience)
+            began = time.monotonic()
+            async with (await self._aconnections(request.kind)).lend() as connection:
+                answer = await connection.aweb(asked, self._hooks(), noted, request.patience)
+            return await self._apoll(asked, began, noted) if answer[3] else answer[:3]
         except Exception as error:
             return failure(error)
         finally:
             with self._untouched(noted):
                 await self._atell(user, noted)
+
+    def _poll(self, asked: WebAsked, began: float, noted: Noted) -> _native.WebResponse:
+        """Of a pop that finds nothing: it waits, on a connection of its own."""
+        try:
+            with self._connections("poll").lend(0) as connection:
+                return connection.web(waiting(asked, began), self._hooks(), noted, None)[:3]
+        except PoolTimeout:
+            return self._busy()
+
+    async def _apoll(self, asked: WebAsked, began: float, noted: Noted) -> _native.WebResponse:
+        try:
+            async with (await self._aconnections("poll")).lend(0) as connection:
+                return (await connection.aweb(waiting(asked, began), self._hooks(), noted, None))[:3]
+        except PoolTimeout:
+            return self._busy()
+
+    def _busy(self) -> _native.WebResponse:
+        polls = self._sizes["poll"]
+        status, headers, body = refusal(503, f"{polls} pops wait already, as many as this mount lets wait (polls)")
+        return status, [*headers, ("Retry-After", "1")], body
 
     def close(self) -> None:
         """Its connections; the next request makes others."""
@@ -122,25 +153,25 @@ class Dashboard:
 
     def _asked(self, request: Request, role: object) -> WebAsked:
         number = 0 if role is None else ROLES.index(validate.word("role", role, ROLES)) + 1
-        own = (self._title, self._read_only, self._hosts, self._token, server.stalled(), renamed(), loads_errors())
+        own = (self._title, self._read_only, self._hosts, self._token, server.stalled(), renamed(), loads_errors(), self._consume)
         return own, request.with_role(number)
 
-    def _connections(self, changes: bool) -> Pool:
+    def _connections(self, kind: str) -> Pool:
         """Two threads may make one each at first; that of the last is kept."""
-        pool = self._pools.get(changes)
+        pool = self._pools.get(kind)
         if pool is None or not pool.fits():
             if pool is not None:
                 pool.discard()
             version, url, namespace = settings.connection_changes, redis_url.resolve(), settings.namespace
-            pool = self._pools[changes] = Pool(CONNECTIONS, PATIENCE, lambda: Connection(url, namespace), version)
+            pool = self._pools[kind] = Pool(self._sizes[kind], PATIENCE, lambda: Connection(url, namespace), version)
         return pool
 
-    async def _aconnections(self, changes: bool) -> Pool:
+    async def _aconnections(self, kind: str) -> Pool:
         """To find the URL may block."""
-        pool = self._pools.get(changes)
+        pool = self._pools.get(kind)
         if pool is not None and pool.fits():
             return pool
-        return await asyncio.get_running_loop().run_in_executor(None, self._connections, changes)
+        return await asyncio.get_running_loop().run_in_executor(None, self._connections, kind)
 
 
 class Request:
@@ -162,14 +193,20 @@ class Request:
         body: what is longer than MAX_BODY only has to be longer.
         socket: the descriptor of the visitor's connection, whose end ends a change; 0: the host does not tell it.
         """
-        self.changes = method == "POST"
-        self.patience = None if self.changes else PATIENCE
+        self.kind = "change" if method == "POST" else "read"
+        self.patience = None if method == "POST" else PATIENCE
         host, origin, site, kind, authorization, accept = map(field, FIELDS)
         method = "GET" if method == "HEAD" else method  # whose body is dropped when its length is known
         self._before = (method, prefix, path, query, host, origin, site, kind, authorization, accept, body, secure, socket)
 
     def with_role(self, role: int) -> _native.WebRequest:
-        return (*self._before, role)
+        return (*self._before, role, 1, 0)
+
+
+def waiting(asked: WebAsked, began: float) -> WebAsked:
+    """The same question, whose pop waits on its connection."""
+    own, request = asked
+    return own, (*request[:-2], 0, int((time.monotonic() - began) * 1000))
 
 
 def encoded(path: bytes, prefix: bytes, raw: bytes | None) -> bytes:

@@ -218,7 +218,7 @@ class AsgiExchange:
 
     def _write_head(self, status: int, headers: Any) -> None:
         fields = dict(headers)
-        self._announced = int(fields[b"content-length"])
+        self._announced = int(fields.get(b"content-length", 0) if status == 204 else fields[b"content-length"])
         for name, value in fields.items():
             assert isinstance(name, bytes) and isinstance(value, bytes) and name == name.lower() and b"\n" not in value
         lines = [b"HTTP/1.1 %d X" % status, *(b"%s: %s" % field for field in fields.items()), b"connection: close"]

@@ -23,10 +23,10 @@ module Seriatim
     READ_SECONDS = 5 # how long an answer waits for Redis; a change goes on while Redis answers its parts
     # definitions: roles, written by script/embed from core/definitions/operations.json
 
-    ROLES = { nil => 0, viewer: 1, operator: 2, admin: 3 }.freeze
+    ROLES = { nil => 0, viewer: 1, operator: 2, admin: 3, consumer: 4 }.freeze
 
     # end of definitions
-    SETTINGS = { title: "Seriatim", read_only: false, role: nil, redact: nil, audit: nil, hosts: [], token: nil }.freeze
+    SETTINGS = { title: "Seriatim", read_only: false, role: nil, redact: nil, audit: nil, hosts: [], token: nil, consume: false, polls: 2 }.freeze
     HEADERS = {
       "content-type" => "application/json", "cache-control" => "no-store", "x-content-type-options" => "nosniff",
       "content-security-policy" => "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src 'self' data:; " \
@@ -61,8 +61,8 @@ module Seriatim
     # @return [Boolean]
     attr_reader :read_only
 
-    # Rack's env -> "viewer" (reads), "operator" (also performs now, queues up, pauses, parks), "admin" (also kills and deletes)
-    # or nil (nothing: 401). nil: everyone is an admin, for the host application guards the mount.
+    # Rack's env -> "viewer" (reads), "operator" (also performs now, queues up, pauses, parks), "admin" (also kills and deletes,
+    # and consumes), "consumer" (pushes and consumes, nothing else) or nil (nothing: 401). nil: everyone is an admin, for the host application guards the mount.
     # @return [#call, nil]
     attr_reader :role
 
@@ -86,7 +86,15 @@ module Seriatim
     # @return [String, nil]
     attr_reader :token
 
-    # @param settings [Hash] title, read_only, role, redact, audit, hosts, token; the rest as `configure` left it
+    # Programs may push and consume through it, by `/api/v1/consume/`, with the role "consumer" or "admin". false.
+    # @return [Boolean]
+    attr_reader :consume
+
+    # How many pops may wait at the same time, each of which takes a thread of the server; more are answered with 503. 2.
+    # @return [Integer]
+    attr_reader :polls
+
+    # @param settings [Hash] title, read_only, role, redact, audit, hosts, token, consume, polls; the rest as `configure` left it
     def initialize(**settings)
       unknown = settings.keys - SETTINGS.keys
       raise Invalid, "unknown setting #{unknown.join(", ")}; there are #{SETTINGS.keys.join(", ")}" unless unknown.empty?
@@ -123,13 +131,20 @@ module Seriatim
       @token = text && Validate.text("token", text, 1..1024)
     end
 
+    def consume=(flag)
+      @consume = flag ? true : false
+    end
+
+    def polls=(count)
+      @polls = Validate.integer("polls", count, 1..1000)
+    end
+
     # @param env [Hash] Rack's
     # @return [Array(Integer, Hash, Array<String>)]
     def call(env)
       noted = []
-      request = request(env)
-      status, headers, body = pool(env).with { |connection| connection.web(settings, request, @redact, load_error, noted, limit: limit(env)) }
-      headers["content-length"] = body.bytesize.to_s unless env["REQUEST_METHOD"] == "HEAD"
+      status, headers, body = answer(env, request(env), noted)
+      headers["content-length"] = body.bytesize.to_s unless status == 204 || env["REQUEST_METHOD"] == "HEAD"
       [status, headers, [body]]
     rescue PoolTimeout
       Web.refusal(503, "the dashboard is busy")
@@ -142,6 +157,24 @@ module Seriatim
 
     private
 
+    # A pop that finds nothing waits only then, on a connection of its own: the others never wait for it.
+    def answer(env, request, noted)
+      began = monotonic_ms
+      *answer, wait_ms = pool(env).with { |connection| connection.web(settings, [*request, 1, 0], @redact, load_error, noted, limit: limit(env)) }
+      wait_ms.positive? ? poll(request, began, noted) : answer
+    end
+
+    def poll(request, began, noted)
+      Pool.web_polls(self, @polls).with(0) do |connection|
+        connection.web(settings, [*request, 0, monotonic_ms - began], @redact, load_error, noted, limit: nil).first(3)
+      end
+    rescue PoolTimeout
+      status, headers, (body,) = Web.refusal(503, "#{@polls} pops wait already, as many as this mount lets wait (polls)")
+      [status, { **headers, "retry-after" => "1" }, body]
+    end
+
+    def monotonic_ms = Process.clock_gettime(Process::CLOCK_MONOTONIC, :millisecond)
+
     # The change is made: whatever the host's own does, the answer stands.
     def tell(env, change, line)
       return Log.info("web", line) unless @audit
@@ -151,7 +184,7 @@ module Seriatim
       Log.error("web", "audit raised #{Log.describe(e)} at: #{line}")
     end
 
-    def settings = [@title, @read_only, @hosts, @token, Server.stalled, Workers.renamed]
+    def settings = [@title, @read_only, @hosts, @token, Server.stalled, Workers.renamed, @consume]
 
     # @return [#call, nil] nil: errors are stored as they are
     def load_error = Seriatim.loads_errors? ? method(:loaded) : nil

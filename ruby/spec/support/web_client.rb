@@ -40,7 +40,8 @@ module WebClient
     def to_s = "#{self.method} #{pattern}"
   end
 
-  def routes = Seriatim.module_eval { const_get(:Native) }.web_routes.map { |row| Route.new(*row) }
+  # Without those of consumers, which are there only with `consume`.
+  def routes = Seriatim.module_eval { const_get(:Native) }.web_routes.map { |row| Route.new(*row) }.reject { |route| route.pattern.start_with?("/api/v1/consume/") }
 
   # A running `seriatim web`; yields it and its port or path.
   def served(*arguments, **options)

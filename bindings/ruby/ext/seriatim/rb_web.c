@@ -16,9 +16,11 @@ enum {
     WEB_SECURE,
     WEB_ROLE,
     WEB_SOCKET,
+    WEB_HOST_WAITS,
+    WEB_WAITED_MS,
     WEB_FIELDS
 };
-enum { WEB_TITLE, WEB_READ_ONLY, WEB_HOSTS, WEB_TOKEN, WEB_STALLED, WEB_WORKERS, WEB_SETTINGS };
+enum { WEB_TITLE, WEB_READ_ONLY, WEB_HOSTS, WEB_TOKEN, WEB_STALLED, WEB_WORKERS, WEB_CONSUME, WEB_SETTINGS };
 
 /* ---- What is asked --------------------------------------------------------------------------- */
 
@@ -62,6 +64,8 @@ static void web_request(VALUE list, seriatim_web_request *request)
     request->secure = RTEST(rb_ary_entry(list, WEB_SECURE));
     request->role = NUM2INT(rb_ary_entry(list, WEB_ROLE));
     request->socket = NUM2INT(rb_ary_entry(list, WEB_SOCKET));
+    request->host_waits = NUM2INT(rb_ary_entry(list, WEB_HOST_WAITS));
+    request->waited_ms = NUM2LL(rb_ary_entry(list, WEB_WAITED_MS));
 }
 
 /* [name, queue, name, queue, ...] as an array in a buffer for rb_free_tmp_buffer. */
@@ -100,6 +104,7 @@ static void web_settings(VALUE list, seriatim_web_settings *settings, VALUE *buf
     settings->read_only = RTEST(rb_ary_entry(list, WEB_READ_ONLY));
     settings->token = web_cstr(list, WEB_TOKEN);
     settings->stalled = web_cstr(list, WEB_STALLED);
+    settings->consume = RTEST(rb_ary_entry(list, WEB_CONSUME));
     settings->workers = web_workers(rb_ary_entry(list, WEB_WORKERS), &settings->worker_count, workers_buffer);
 }
 
@@ -172,8 +177,8 @@ static VALUE web_response(const seriatim_web_response *response)
     for (i = 0; i < response->header_count; i++)
         rb_hash_aset(headers, rb_funcall(rb_utf8_str_new_cstr(response->headers[i].name), rb_intern("downcase"), 0),
                      rb_utf8_str_new_cstr(response->headers[i].value));
-    return rb_ary_new_from_args(3, INT2NUM(response->status), headers,
-                                srb_bytes(response->body.data, response->body.len));
+    return rb_ary_new_from_args(4, INT2NUM(response->status), headers,
+                                srb_bytes(response->body.data, response->body.len), INT2NUM(response->wait_ms));
 }
 
 /* nil: the request goes on, so the link is to be driven again. */
@@ -266,9 +271,9 @@ static VALUE web_note(VALUE arg)
 }
 
 /*
- * link.web(settings, request, redact or nil, load_error or nil, noted, seconds) -> [status, headers, body]; a Redis
- * that does not answer is a 503. noted: an Array, to which what the request asked to change is added, also when this
- * raises.
+ * link.web(settings, request, redact or nil, load_error or nil, noted, seconds) -> [status, headers, body, wait_ms]; a
+ * Redis that does not answer is a 503. wait_ms above 0: of a pop that is to be asked again. noted: an Array, to which
+ * what the request asked to change is added, also when this raises.
  */
 static VALUE web_ask(VALUE self, VALUE settings, VALUE request, VALUE redact, VALUE load_error, VALUE noted,
                      VALUE seconds)

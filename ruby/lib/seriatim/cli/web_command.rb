@@ -27,7 +27,8 @@ module Seriatim
         Application.load(@options[:require]) if @options[:require]
         listener = open
         PrivateRedis.url if RedisUrl.none?
-        server = Web::StandAlone.new(listener, app).start
+        web = app
+        server = Web::StandAlone.new(listener, web, web.consume ? web.polls : 0).start
         puts "seriatim: the dashboard is at #{address(listener)}"
         $stdout.flush
         serve(server)

@@ -92,7 +92,7 @@ module Seriatim
 
     # One request of the dashboard; arrays as {Web} makes them.
     # @param noted [Array] what the request asked to change is added, as [Hash, String], also when this raises
-    # @return [Array(Integer, Hash, String)] status, header fields, body
+    # @return [Array(Integer, Hash, String, Integer)] status, header fields, body; milliseconds after which a pop asks again, or 0
     def web(settings, request, redact, load_error, noted, limit:) = @link.web(settings, request, redact, load_error, noted, limit)
 
     # The next action on a whole queue, or the next check, says on stderr how far it is, where that is a terminal.

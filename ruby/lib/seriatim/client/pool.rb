@@ -2,7 +2,7 @@
 
 module Seriatim
   # The connections of a process, made when they are needed. Process-wide state: one pool for pushes and queries, one for pops,
-  # two for the dashboard; a child of fork makes its own.
+  # two for the dashboard, and one for each of its mounts with consumers; a child of fork makes its own.
   # @api private
   class Pool
     LOCK = Mutex.new
@@ -48,10 +48,20 @@ module Seriatim
         end
       end
 
+      # Of one mount, for pops that wait.
+      # @param mount [Web]
+      def web_polls(mount, size)
+        LOCK.synchronize do
+          @web_polls ||= {}.compare_by_identity
+          @web_polls.delete(mount) unless @web_polls[mount]&.generation == Native.generation
+          @web_polls[mount] ||= configured(size)
+        end
+      end
+
       # The next use makes a new pool, by the settings of that time. Connections in use end with their use.
       def reset
-        old = [@current, @poppers, @web, @web_changes]
-        @current = @poppers = @web = @web_changes = nil
+        old = [@current, @poppers, @web, @web_changes, *@web_polls&.values]
+        @current = @poppers = @web = @web_changes = @web_polls = nil
         old.each { |pool| pool&.discard }
       end
 

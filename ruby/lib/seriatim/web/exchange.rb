@@ -11,8 +11,8 @@ module Seriatim
       CHUNK = 65_536
       SECONDS = 10 # for a whole request; again for its whole answer
       LINGER = 1 # seconds: a close with bytes unread would take the answer back
-      REASONS = { 200 => "OK", 308 => "Permanent Redirect", 400 => "Bad Request", 401 => "Unauthorized", 403 => "Forbidden",
-                  404 => "Not Found", 405 => "Method Not Allowed", 413 => "Content Too Large", 415 => "Unsupported Media Type", 431 => "Request Header Fields Too Large",
+      REASONS = { 200 => "OK", 204 => "No Content", 308 => "Permanent Redirect", 400 => "Bad Request", 401 => "Unauthorized", 403 => "Forbidden",
+                  404 => "Not Found", 405 => "Method Not Allowed", 409 => "Conflict", 413 => "Content Too Large", 415 => "Unsupported Media Type", 431 => "Request Header Fields Too Large",
                   500 => "Internal Server Error", 501 => "Not Implemented", 503 => "Service Unavailable" }.freeze
       private_constant :CHUNK, :SECONDS, :LINGER, :REASONS
 

@@ -16,9 +16,11 @@ module Seriatim
 
       # @param listener [TCPServer, UNIXServer]
       # @param app [#call] of Rack
-      def initialize(listener, app)
+      # @param polls [Integer] how many of its changes may wait long, beside those that CHANGE_THREADS serve
+      def initialize(listener, app, polls = 0)
         @listener = listener
         @app = app
+        @polls = polls
         @exchanges = []
         @asked = Thread::Queue.new
         @changes = Thread::Queue.new
@@ -28,7 +30,7 @@ module Seriatim
 
       # @return [self]
       def start
-        @workers = [*[@asked] * THREADS, *[@changes] * CHANGE_THREADS].map { |asked| Thread.new { work(asked) } }
+        @workers = [*[@asked] * THREADS, *[@changes] * (CHANGE_THREADS + @polls)].map { |asked| Thread.new { work(asked) } }
         @thread = Thread.new { run }
         self
       end

@@ -1,0 +1,44 @@
+/* consume.h - between the files of consuming over HTTP: consume_body.c reads a request, consume.c carries it out. */
+#ifndef SRT_WEB_CONSUME_H
+#define SRT_WEB_CONSUME_H
+
+#include "web/request.h"
+
+/* Which of the routes, beside SERIATIM_POPPED_ of those that report the result of a delivery. */
+#define SRT_CONSUME_PUSH (-1)
+#define SRT_CONSUME_POP (-2)
+
+#define SRT_CONSUME_PATH "/api/v1/consume/"
+#define SRT_CONSUME_JOBS 1000
+#define SRT_CONSUME_QUEUES 100
+
+/* The fields of a body. All texts lie in the memory of the request. */
+typedef struct srt_consume {
+    seriatim_text queue, token, error, on_waiting, checkpoint;
+    seriatim_text payload; /* of a snooze, as it is stored; data NULL: it stays */
+    seriatim_text queues[SRT_CONSUME_QUEUES];
+    int64_t weights[SRT_CONSUME_QUEUES];
+    size_t numbers[SRT_CONSUME_QUEUES]; /* of the queues in the client */
+    size_t queue_count, weight_count, found;
+    seriatim_job *jobs;
+    size_t job_count;
+    double wait, ttr, seconds, retry_in;
+    int64_t max;
+    int raw, handles;
+    seriatim_payload last; /* of a checkpoint: score and stamp of the last payload that is done */
+    size_t done;           /* how many are, with that one */
+} srt_consume;
+
+/*
+ * Reads the body into w->page. OK or NOMEM; a refusal, in w->status, names the field, what it must be and what it was.
+ */
+int srt_consume_read(srt_web *w, const seriatim_web_request *request);
+
+/* consume_json.c: copies the value that begins with `first`. OK, INVALID or NOMEM. */
+int srt_consume_copy(srt_json_reader *r, const srt_json_token *first, srt_json_writer *out);
+/* Is it JSON that fits into an answer? */
+int srt_consume_is_json(const seriatim_allocator *mem, const char *data, size_t len);
+/* Writes a stored text: as the JSON value that it is, or {"base64": ...}; if `raw`, as base64 without an object. */
+void srt_consume_write(srt_web_out *out, const char *data, size_t len, int raw);
+
+#endif

@@ -1,0 +1,57 @@
+-- Consuming through the function of seriatim.web.
+
+local browser = require "support.browser"
+local jobs = require "support.jobs"
+local native = require "seriatim.native"
+local suite = require "support.suite"
+local web = require "seriatim.web"
+
+suite.use { setup = setup, before_each = before_each, after_each = after_each, teardown = teardown }
+
+describe("consuming through the dashboard", function()
+  local app
+
+  local function consume(name, body)
+    return browser.post(app, "/jobs/api/v1/consume/" .. name, body, { ["Sec-Fetch-Site"] = false })
+  end
+
+  local function pop(wait)
+    return consume("pop", { queues = { "Pulled" }, wait = wait or 0 })
+  end
+
+  before_each(function()
+    app = web.new { prefix = "/jobs", consume = true, role = function() return "consumer" end }
+    assert(jobs.worker("Pulled", nil, { shards_count = 2 }):perform_async { { id = "later", payload = 0, delay = 600 } })
+  end)
+
+  it("pushes, pops and reports results", function()
+    local pushed = consume("push", { queue = "Pulled", jobs = { { id = "a", payload = { x = 1 } }, { id = "a", payload = 2 } } })
+    assert.equal(200, pushed.status)
+    assert.equal(1, pushed:json().folded)
+    local delivery = pop():json()
+    assert.same({ "a", { { x = 1 }, 2 }, 1 }, { delivery.id, delivery.payloads, delivery.deliveries })
+    local empty = pop()
+    assert.same({ 204, "" }, { empty.status, empty.body })
+    assert.is_nil(empty:field("Content-Type"))
+    assert.equal(200, consume("release", { token = delivery.token }).status)
+    assert.equal(409, consume("ack", { token = delivery.token }).status)
+    assert.equal(200, consume("ack", { token = pop():json().token }).status)
+    assert.equal(403, browser.get(app, "/jobs/api/v1/stats").status)
+  end)
+
+  it("waits as long as it is asked to", function()
+    local began = native.now_ms()
+    assert.equal(204, pop(0.3).status)
+    assert.is_true(native.now_ms() - began >= 300)
+    assert(jobs.worker("Pulled", nil, { shards_count = 2 }):perform_async { { id = "soon", payload = 3, delay = 0.2 } })
+    assert.equal("soon", pop(30):json().id)
+  end)
+
+  it("is off by default", function()
+    app = web.new { prefix = "/jobs" }
+    local answer = pop()
+    assert.equal(404, answer.status)
+    assert.truthy(answer:json().error:find("consume: true", 1, true))
+    assert.has_error(function() web.new { polls = 0 } end)
+  end)
+end)

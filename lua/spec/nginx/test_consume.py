@@ -1,0 +1,86 @@
+"""Consuming in an nginx location: results, pops that wait without blocking the worker, and clients that leave."""
+
+from __future__ import annotations
+
+import http.client
+import json
+import socket
+import subprocess
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import pytest
+from conftest import LUA, PATIENCE, Nginx, Redis, wait_until
+
+MAKE = """
+local queue = require("seriatim").worker { name = "Pulled", shards_count = 2, perform = function() end }
+assert(queue:perform_async { { id = "for later", payload = 0, delay = 600 } })
+"""
+
+
+def consume(nginx: Nginx, name: str, **body: Any) -> tuple[int, Any]:
+    connection = http.client.HTTPConnection("127.0.0.1", nginx.port, timeout=PATIENCE)
+    try:
+        connection.request("POST", f"/consume/api/v1/consume/{name}", json.dumps(body), {"Content-Type": "application/json"})
+        answer = connection.getresponse()
+        text = answer.read()
+        return answer.status, json.loads(text) if text else answer.headers
+    finally:
+        connection.close()
+
+
+def pop(nginx: Nginx, wait: float = 0) -> tuple[int, Any]:
+    return consume(nginx, "pop", queues=["Pulled"], wait=wait)
+
+
+def push(nginx: Nginx, id: str, payload: Any) -> None:
+    assert consume(nginx, "push", queue="Pulled", jobs=[{"id": id, "payload": payload}])[0] == 200
+
+
+@pytest.fixture
+def queue(nginx: Nginx, server: Redis) -> Nginx:
+    """With a queue that no server serves."""
+    environment = {"LUA_PATH": f"{LUA}/?.lua;;", "LUA_CPATH": f"{LUA}/lib/5.1/?.so;;", "PATH": "/usr/bin:/bin", "REDIS_URL": server.url}
+    subprocess.run(["luajit", "-e", MAKE], env=environment, check=True)
+    return nginx
+
+
+def test_a_consumer_pushes_pops_and_reports_results(queue: Nginx) -> None:
+    push(queue, "a", {"x": 1})
+    status, delivery = pop(queue)
+    assert (status, delivery["id"], delivery["payloads"]) == (200, "a", [{"x": 1}])
+    status, headers = pop(queue)
+    assert (status, headers["Content-Length"]) == (204, None)
+    assert consume(queue, "release", token=delivery["token"]) == (200, {"ok": True})
+    assert consume(queue, "ack", token=delivery["token"])[0] == 409
+    assert consume(queue, "ack", token=pop(queue)[1]["token"])[0] == 200
+    assert consume(queue, "push", queue="None", jobs=[{"id": 1, "payload": 1}])[0] == 404
+
+
+def test_r_http_7_pops_wait_without_blocking_the_worker(queue: Nginx) -> None:
+    with ThreadPoolExecutor() as pool:
+        waiting = [pool.submit(pop, queue, 30) for _ in range(2)]
+        wait_until(lambda: pop(queue, 0.3)[0] == 503, "a third pop to be refused")
+        assert queue.get("/ping") == (200, "pong")
+        assert not any(each.done() for each in waiting)
+        push(queue, "late 1", 5)
+        push(queue, "late 2", 6)
+        assert sorted(each.result()[1]["payloads"][0] for each in waiting) == [5, 6]
+    assert pop(queue, 0.2)[0] == 204
+
+
+def test_r_http_4_nothing_is_claimed_for_a_client_that_has_left(queue: Nginx) -> None:
+    body = json.dumps({"queues": ["Pulled"], "wait": 30}).encode()
+    head = f"POST /consume/api/v1/consume/pop HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: {len(body)}\r\n\r\n"
+    with ThreadPoolExecutor() as pool:
+        clients = []
+        for _ in range(2):
+            clients.append(socket.create_connection(("127.0.0.1", queue.port)))
+            clients[-1].sendall(head.encode() + body)
+        wait_until(lambda: pop(queue, 0.3)[0] == 503, "both to wait")
+        for client in clients:
+            client.close()
+        wait_until(lambda: pop(queue, 0.1)[0] == 204, "their places to be free")
+        push(queue, "kept", 7)
+        status, delivery = pool.submit(pop, queue, 10).result()
+        assert (status, delivery["id"], delivery["deliveries"]) == (200, "kept", 1)

@@ -1,0 +1,80 @@
+"""Consuming through the WSGI and ASGI mounts, on real HTTP."""
+
+from __future__ import annotations
+
+import json
+import re
+from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from typing import Any
+
+import pytest
+
+import seriatim
+import seriatim.web
+from support import web
+from support.jobs import eventually, worker
+from support.redis_server import RedisServer
+from support.web import Site
+
+MOUNTS: dict[str, tuple[Callable[..., Any], Callable[..., Any]]] = {
+    "wsgi": (seriatim.web.wsgi_app, web.wsgi),
+    "asgi": (seriatim.web.asgi_app, web.asgi),
+}
+
+Mounted = Callable[..., Site]
+
+
+@pytest.fixture(params=MOUNTS)
+def mounted(request: pytest.FixtureRequest) -> Iterator[Mounted]:
+    """A mount with these settings."""
+    app, mount = MOUNTS[request.param]
+    with ExitStack() as stack:
+        yield lambda **settings: stack.enter_context(mount(app(**settings)))
+
+
+def consume(site: Site, name: str, **body: Any) -> web.Answer:
+    return site.ask("POST", f"/api/v1/consume/{name}", {"Content-Type": "application/json"}, json.dumps(body).encode())
+
+
+def subscribers(redis: RedisServer) -> bool:
+    return any(re.search(r" sub=[1-9]", line) for line in str(redis.call("CLIENT", "LIST")).splitlines())
+
+
+def test_r_http_1_a_consumer_pushes_pops_and_reports_results(mounted: Mounted) -> None:
+    queue = worker("Pulled", lambda payloads, batch: None, shards_count=2)
+    queue.perform_async([{"id": "later", "payload": 0, "delay": 600}])
+    site = mounted(consume=True, role=lambda _: "consumer")
+    pushed = consume(site, "push", queue="Pulled", jobs=[{"id": "a", "payload": {"x": 1}}, {"id": "a", "payload": 2}])
+    assert (pushed.status, pushed.json) == (200, {"added": 1, "folded": 1, "refused": [], "scheduled": 0, "stale": 0})
+    delivery = consume(site, "pop", queues=["Pulled"], wait=0).json
+    assert (delivery["id"], delivery["payloads"], delivery["deliveries"]) == ("a", [{"x": 1}, 2], 1)
+    empty = consume(site, "pop", queues=["Pulled"], wait=0)
+    assert (empty.status, empty.body, empty.headers["Content-Type"]) == (204, b"", None)
+    assert consume(site, "release", token=delivery["token"]).json == {"ok": True}
+    assert consume(site, "ack", token=delivery["token"]).status == 409
+    again = consume(site, "pop", queues=["Pulled"], wait=0).json
+    assert consume(site, "ack", token=again["token"]).status == 200
+    assert site.get("/api/v1/stats").status == 403
+
+
+def test_consuming_is_off_by_default(mounted: Mounted) -> None:
+    answer = consume(mounted(), "pop", queues=["W"], wait=0)
+    assert answer.status == 404 and "consume: true" in answer.json["error"]
+    with pytest.raises(seriatim.Invalid, match="polls"):
+        mounted(polls=0)
+
+
+def test_r_http_7_as_many_pops_wait_as_the_mount_allows(mounted: Mounted, redis: RedisServer) -> None:
+    queue = worker("Pulled", lambda payloads, batch: None, shards_count=2)
+    queue.perform_async([{"id": "later", "payload": 0, "delay": 600}])
+    site = mounted(consume=True, polls=1)
+    with ThreadPoolExecutor() as pool:
+        waiting = pool.submit(consume, site, "pop", queues=["Pulled"], wait=30)
+        eventually(lambda: subscribers(redis))
+        busy = consume(site, "pop", queues=["Pulled"], wait=30)
+        assert (busy.status, busy.headers["Retry-After"]) == (503, "1")
+        queue.perform_async([{"id": "late", "payload": 5}])
+        assert waiting.result().json["payloads"] == [5]
+    assert consume(site, "pop", queues=["Pulled"], wait=0.1).status == 204
