@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import json
 import re
-from concurrent.futures import ThreadPoolExecutor
+import socket
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from typing import Any
 
@@ -78,3 +79,18 @@ def test_r_http_7_as_many_pops_wait_as_the_mount_allows(mounted: Mounted, redis:
         queue.perform_async([{"id": "late", "payload": 5}])
         assert waiting.result().json["payloads"] == [5]
     assert consume(site, "pop", queues=["Pulled"], wait=0.1).status == 204
+
+
+def test_r_http_4_nothing_is_claimed_for_a_client_that_has_left(mounted: Mounted, redis: RedisServer) -> None:
+    queue = worker("Pulled", lambda payloads, batch: None, shards_count=2)
+    queue.perform_async([{"id": "later", "payload": 0, "delay": 600}])
+    site = mounted(consume=True, polls=1)
+    body = json.dumps({"queues": ["Pulled"], "wait": 60})
+    head = f"POST {site.prefix}/api/v1/consume/pop HTTP/1.1\r\nContent-Type: application/json\r\nContent-Length: {len(body)}\r\n\r\n"
+    with socket.create_connection((site.host, site.port)) as client:
+        client.sendall((head + body).encode())
+        eventually(lambda: subscribers(redis))
+    eventually(lambda: consume(site, "pop", queues=["Pulled"], wait=0.05).status == 204, 30)  # its place is free, before its time is over
+    queue.perform_async([{"id": "kept", "payload": 6}])
+    delivery = consume(site, "pop", queues=["Pulled"], wait=0).json
+    assert (delivery["id"], delivery["deliveries"]) == ("kept", 1)

@@ -72,6 +72,10 @@ class Threaded(ThreadingMixIn, WSGIServer):
 
 
 class Silent(WSGIRequestHandler):
+    def get_environ(self) -> Any:
+        """With the client's connection, as gunicorn gives it."""
+        return {**super().get_environ(), "gunicorn.socket": self.connection}
+
     def log_message(self, format: str, *arguments: Any) -> None:
         pass
 
@@ -172,6 +176,7 @@ class AsgiExchange:
         self._reader = reader
         self._writer = writer
         self._left = 0
+        self._has_body = False
         self._announced = -1
         self._state = "start"
 
@@ -196,6 +201,12 @@ class AsgiExchange:
         assert self._state in ("end", "gone"), self._state
 
     async def _receive(self) -> dict[str, Any]:
+        """The next part of the body; when all of it was given, waits until the client closes its connection."""
+        if self._has_body and not self._left:
+            await self._reader.read()
+            self._state = "gone" if self._state == "start" else self._state
+            return {"type": "http.disconnect"}
+        self._has_body = True
         data = await self._reader.read(min(self._left, 65536)) if self._left else b""
         if self._left and not data:
             self._state = "gone"
