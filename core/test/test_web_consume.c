@@ -294,7 +294,7 @@ static void test_a_page_of_another_site_cannot_consume(void **state)
 static void test_r_http_3_a_refusal_names_the_field_the_rule_and_the_value(void **state)
 {
     static const char *const cases[][3] = {
-        {"pop", "", "the body is no JSON"},
+        {"pop", "", "the body is not JSON"},
         {"pop", "[]", "the body must be a JSON object, not an array"},
         {"pop", "{}", "queues is missing"},
         {"pop", "{\"queues\":[]}", "queues must have at least one element"},
@@ -307,8 +307,8 @@ static void test_r_http_3_a_refusal_names_the_field_the_rule_and_the_value(void 
         {"pop", "{\"queues\":[\"Q\"],\"weights\":[1,2]}", "weights must have as many elements as queues: 1, not 2"},
         {"pop", "{\"queues\":[\"Q\"],\"raw\":1}", "raw must be true or false, not 1"},
         {"pop", "{\"queues\":[\"Q\"],\"queue\":1}", "unknown field \\\"queue\\\""},
-        {"pop", "{\"queues\":[\"Q\"],\"wait\":1,\"wait\":2}", "wait stands twice in the body"},
-        {"pop", "{\"queues\":[\"Q\"]} x", "the body is no JSON"},
+        {"pop", "{\"queues\":[\"Q\"],\"wait\":1,\"wait\":2}", "wait is given twice in the body"},
+        {"pop", "{\"queues\":[\"Q\"]} x", "the body is not JSON"},
         {"push", "{\"queue\":\"Q\"}", "jobs is missing"},
         {"push", "{\"queue\":\"Q\",\"jobs\":[1]}", "jobs[0]: it must be an object, not 1"},
         {"push", "{\"queue\":\"Q\",\"jobs\":[{\"id\":1}]}", "jobs[0]: payload is missing"},
@@ -325,7 +325,7 @@ static void test_r_http_3_a_refusal_names_the_field_the_rule_and_the_value(void 
          "jobs[0]: unknown field \\\"colour\\\""},
         {"push", "{\"queue\":\"Q\",\"jobs\":[{\"id\":1,\"payload\":{\"a\":1,\"a\":2}}]}", "jobs[0]: payload: "},
         {"push", "{\"queue\":\"Q\",\"raw\":true,\"jobs\":[{\"id\":1,\"payload\":{}}]}",
-         "jobs[0]: payload must be a text of base64, for raw is true, not an object"},
+         "jobs[0]: payload must be a text of base64, because raw is true, not an object"},
         {"push", "{\"queue\":\"Q\",\"jobs\":[{\"id\":1,\"payload\":1,\"context\":[]}]}",
          "jobs[0]: context must be an object of texts, not an array"},
         {"push", "{\"queue\":\"Q\",\"jobs\":[{\"id\":1,\"payload\":1,\"context\":{\"a\":\"b\",\"c\":1}}]}",

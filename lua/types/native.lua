@@ -121,8 +121,8 @@ function operations:pop(queues, weights, wait, ttr, max) end -- Result: false, o
 ---@param kind "ack"|"fail"|"release"|"extend"|"snooze"|"checkpoint"|"reject"
 function operations:popped(token, kind, seconds, text, payloads) end -- Result: true
 function operations:health() end -- Result: maxmemory_policy or nil, appendonly or nil, number of replicas or nil
----One request of the dashboard. settings: title, read_only, hosts, token, stalled, workers (a list name, queue, name, queue, ...); request: method, prefix, path, query, host, origin,
----sec_fetch_site, content_type, authorization, accept, body, secure, role (0 nobody to 3 admin), as in seriatim.h. redact: a function of queue, id
+---One request of the dashboard. settings: title, read_only, consume, hosts, token, stalled, workers (a list name, queue, name, queue, ...); request: method, prefix, path, query, host, origin,
+---sec_fetch_site, content_type, authorization, accept, body, secure, role (0 nobody, 1 viewer, 2 operator, 3 admin, 4 consumer), host_waits, waited_ms, as in seriatim.h. redact: a function of queue, id
 ---and text, or nil; load_error: a function of a stored error, or nil; what they raise, result() raises. However the operation ends there is an
 ---answer, and result() gives it.
 function operations:web(settings, request, redact, load_error) end -- Result: status, {[name] = value} of the header fields, body, seriatim.WebChange with its `line` for a log or nil, milliseconds after which a pop is asked again or 0; or 0 alone: web_go_on

@@ -29,8 +29,9 @@ consume     True: programs push and consume by /api/v1/consume/, with the role "
 polls       how many pops may wait at once, each on connections of its own; more are 503: 2, each of which takes a thread,
             and 1,000 of asgi_app
 
-and give an application that can stand under any prefix (SCRIPT_NAME, root_path). It has at most two connections to
-Redis of its own for what reads and two for what changes, made by the module's settings. Without an application: the command `seriatim web`.
+and give an application that can stand under any prefix (SCRIPT_NAME, root_path). It has connections to Redis of its own,
+made by the module's settings: at most two for what reads, two for what changes, and two for each pop that waits. Without
+an application: the command `seriatim web`.
 
 /metrics is for Prometheus; /readyz says whether Redis takes writes; /livez, which asks neither role nor token, whether
 a server that runs in this process gets on.

@@ -36,8 +36,6 @@ int srt_consume_read(srt_web *w, const seriatim_web_request *request);
 
 /* consume_json.c: copies the value that begins with `first`. OK, INVALID or NOMEM. */
 int srt_consume_copy(srt_json_reader *r, const srt_json_token *first, srt_json_writer *out);
-/* Is it JSON that fits into an answer? */
-int srt_consume_is_json(const seriatim_allocator *mem, const char *data, size_t len);
 /* Writes a stored text: as the JSON value that it is, or {"base64": ...}; if `raw`, as base64 without an object. */
 void srt_consume_write(srt_web_out *out, const char *data, size_t len, int raw);
 

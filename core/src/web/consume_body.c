@@ -35,7 +35,7 @@ typedef struct body_field {
 #define BODY_PLACE(field) offsetof(srt_consume, field)
 #define BODY_CENTURY 3155760000.0
 
-/* Each field once, but seconds, of which extend and snooze need different ones. */
+/* Every field of every route, with its limits. */
 static const body_field body_fields[] = {
     {"queue", BODY_ROUTE(SRT_CONSUME_PUSH), 1, BODY_TEXT, BODY_PLACE(queue), 1, 512},
     {"jobs", BODY_ROUTE(SRT_CONSUME_PUSH), 1, BODY_JOBS, 0, 1, SRT_CONSUME_JOBS},
@@ -77,7 +77,7 @@ static int body_next(consume_body *b, srt_json_token *t)
     status = srt_json_next(&b->reader, t);
     b->no_memory |= status == SERIATIM_NOMEM;
     if (status == SERIATIM_INVALID)
-        srt_web_refuse(b->w, 400, "the body is no JSON: %.200s", b->reader.error.message);
+        srt_web_refuse(b->w, 400, "the body is not JSON: %.200s", b->reader.error.message);
     return status == SERIATIM_OK;
 }
 
@@ -190,12 +190,12 @@ static int body_payload(consume_body *b, const char *name, const srt_json_token 
     if (!b->of->raw)
         return body_canonical(b, name, t, text);
     if (t->type != SRT_JSON_STRING)
-        return body_refuse(b, name, "a text of base64, for raw is true");
+        return body_refuse(b, name, "a text of base64, because raw is true");
     switch (srt_web_request_unbase64(b->w, t, text)) {
     case SERIATIM_OK:
         return 1;
     case SERIATIM_INVALID:
-        return body_refuse(b, name, "a text of base64, for raw is true");
+        return body_refuse(b, name, "a text of base64, because raw is true");
     default:
         b->no_memory = 1;
         return 0;
@@ -449,19 +449,23 @@ static const body_field *body_find(const consume_body *b, const srt_json_token *
     return NULL;
 }
 
-/* `raw` counts wherever it stands in the body, so it is read in a pass of its own. */
+/*
+ * `raw` counts wherever it stands in the body, so it is read in a pass of its own. Short memory must end the request:
+ * otherwise a body whose `raw` was not reached would store base64 as JSON.
+ */
 static void body_read_raw(consume_body *b, seriatim_text text)
 {
     srt_json_token t;
     size_t depth = 0;
-    int is_raw = 0;
-    while (srt_json_next(&b->reader, &t) == SERIATIM_OK && t.type != SRT_JSON_END) {
+    int status, is_raw = 0;
+    while ((status = srt_json_next(&b->reader, &t)) == SERIATIM_OK && t.type != SRT_JSON_END) {
         if (is_raw && depth == 1)
             b->of->raw = t.type == SRT_JSON_TRUE;
         is_raw = t.type == SRT_JSON_KEY && t.len == 3 && memcmp(t.text, "raw", 3) == 0;
         depth += t.type == SRT_JSON_BEGIN_ARRAY || t.type == SRT_JSON_BEGIN_OBJECT;
         depth -= t.type == SRT_JSON_END_ARRAY || t.type == SRT_JSON_END_OBJECT;
     }
+    b->no_memory |= status == SERIATIM_NOMEM;
     srt_json_reader_reset(&b->reader, text.data, text.len);
 }
 
@@ -482,7 +486,7 @@ static void body_read(consume_body *b, unsigned *seen)
             return;
         }
         if (*seen & 1u << (f - body_fields)) {
-            srt_web_refuse(b->w, 400, "%s stands twice in the body", f->name);
+            srt_web_refuse(b->w, 400, "%s is given twice in the body", f->name);
             return;
         }
         *seen |= 1u << (f - body_fields);
@@ -527,7 +531,8 @@ int srt_consume_read(srt_web *w, const seriatim_web_request *request)
     b.where = "";
     srt_json_reader_init(&b.reader, w->mem, request->body.data ? request->body.data : "", request->body.len);
     body_read_raw(&b, request->body);
-    body_read(&b, &seen);
+    if (!b.no_memory)
+        body_read(&b, &seen);
     if (!w->status && !b.no_memory)
         body_check(&b, seen);
     srt_json_reader_free(&b.reader);

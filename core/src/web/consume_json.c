@@ -49,7 +49,8 @@ int srt_consume_copy(srt_json_reader *r, const srt_json_token *first, srt_json_w
     }
 }
 
-int srt_consume_is_json(const seriatim_allocator *mem, const char *data, size_t len)
+/* OK: it is JSON that fits into an answer. INVALID: it is not. NOMEM. */
+static int consume_check_json(const seriatim_allocator *mem, const char *data, size_t len)
 {
     srt_json_reader r;
     srt_json_token t;
@@ -71,10 +72,10 @@ int srt_consume_is_json(const seriatim_allocator *mem, const char *data, size_t 
     srt_json_reader_free(&r);
     srt_json_writer_free(&w);
     srt_bytes_free(&bytes);
-    return status == SERIATIM_OK;
+    return status;
 }
 
-/* Of stored text that is JSON, as srt_consume_is_json says. */
+/* Of stored text that consume_check_json found to be JSON. */
 static void consume_write_json(srt_web_out *out, const char *data, size_t len)
 {
     srt_json_reader r;
@@ -97,10 +98,13 @@ static void consume_write_base64(srt_web_out *out, const char *data, size_t len)
 
 void srt_consume_write(srt_web_out *out, const char *data, size_t len, int raw)
 {
+    int status = raw ? SERIATIM_OK : consume_check_json(out->body->mem, data, len);
     if (raw) {
         consume_write_base64(out, data, len);
-    } else if (srt_consume_is_json(out->body->mem, data, len)) {
+    } else if (status == SERIATIM_OK) {
         consume_write_json(out, data, len);
+    } else if (status == SERIATIM_NOMEM) {
+        out->body->failed = 1; /* base64 would make a consumer take JSON for bytes */
     } else {
         srt_json_begin_object(&out->json);
         srt_web_key(out, "base64");

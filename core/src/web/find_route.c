@@ -53,7 +53,7 @@ int srt_web_request_find_route(srt_web *w, const char *method, seriatim_text pat
         if (strcmp(w->routes[i].method, method) != 0)
             continue;
         if (!w->consume && srt_web_request_starts(path, "/api/v1/consume")) {
-            srt_web_refuse(w, 404, "this mount is not for consumers: it has no consume: true");
+            srt_web_refuse(w, 404, "this mount does not serve consumers: it was made without consume: true");
             return SERIATIM_OK;
         }
         w->route = &w->routes[i];
