@@ -6,7 +6,9 @@ import http.client
 import json
 import socket
 import subprocess
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -35,6 +37,14 @@ def pop(nginx: Nginx, wait: float = 0) -> tuple[int, Any]:
 
 def push(nginx: Nginx, id: str, payload: Any) -> None:
     assert consume(nginx, "push", queue="Pulled", jobs=[{"id": id, "payload": payload}])[0] == 200
+
+
+@pytest.fixture
+def nginx(folder: Path, server: Redis) -> Iterator[Nginx]:
+    """With one worker process: each counts the pops that wait in it, and nginx decides which one gets a request."""
+    made = Nginx(folder, server, {"redis": server.url, "processes": "1"}).start()
+    yield made
+    made.end()
 
 
 @pytest.fixture
