@@ -295,9 +295,10 @@ const seriatim_text *seriatim_push_handles(const seriatim_client *client, size_t
  * The calls of one trip to Redis: seriatim_ick_begin, the calls in their order, seriatim_ick_send, drive, and
  * seriatim_ick_results. Each call is checked when it is made; after SERIATIM_INVALID, whose message names the argument,
  * the trip cannot be sent. A call of more than SERIATIM_ICK_SLICE members is several scripts, which are not atomic
- * together.
- * An answer that is lost with its connection is asked for again: the members are then as if it had been executed once,
- * but its figures are those of the repetition.
+ * together; later calls of the trip on the same set are sent when it has ended.
+ * A request whose answer was lost with its connection is sent again. Redis may then execute it twice, and what others
+ * do between the two is not protected: a repeated add brings back a member that was committed meanwhile, a repeated
+ * delete removes what was added meanwhile. The figures are those of the repetition: a repeated commit gives 0.
  */
 #define SERIATIM_ICK_SLICE 1000
 #define SERIATIM_ICK_MAX_NAME 1024    /* bytes; 0 are possible */
@@ -311,7 +312,8 @@ typedef struct seriatim_ick {
     seriatim_text consumer; /* data NULL: "consumer" */
     double reserve_time;    /* seconds for which no other consumer gets what this one reserves: 0.1 to 86400; 0: 30 */
     int64_t token;          /* of the reservations to commit, from the result of this caller's last reserve or exchange;
-                               0: it has none. In the same trip, a reserve before the commit gives its own token */
+                               0: it has none. A commit behind a reserve of the same trip and consumer ends nothing: the
+                               reserve has given all that the consumer holds a newer token */
 } seriatim_ick;
 
 typedef struct seriatim_ick_member {
@@ -327,7 +329,9 @@ int seriatim_ick_add(seriatim_client *client, const seriatim_ick *ick, const ser
 /*
  * Reserves members, the lowest scores first, until the consumer holds max_size (0 to SERIATIM_ICK_MAX_SIZE) of them,
  * and gives the max_size lowest of these. All that the consumer holds gets a new token. backwash 1: what it holds goes
- * back first, so that the lowest of all are reserved.
+ * back first, so that the lowest of all are reserved. If another process reserves as the same consumer between two
+ * scripts of one reserve, this one only gives what it had listed and what the consumer still holds, and its commits end
+ * nothing.
  */
 int seriatim_ick_reserve(seriatim_client *client, const seriatim_ick *ick, int64_t max_size, int backwash);
 /* Ends the reservations of these members that were made under the token. Their scores are not read. */
@@ -341,7 +345,8 @@ int seriatim_ick_stats(seriatim_client *client, const seriatim_ick *ick);
 int seriatim_ick_delete(seriatim_client *client, const seriatim_ick *ick);
 /*
  * Adds all members of a set that the Redis::Ick gem has stored at `key` of the same database, reserved ones, too. It
- * only reads the keys of the gem. INVALID ends the trip if there is no such set.
+ * only reads the keys of the gem. INVALID ends the trip if there is no such set, or if one of its members has more than
+ * SERIATIM_ICK_MAX_MEMBER bytes; all are checked before the first is added.
  */
 int seriatim_ick_import(seriatim_client *client, const seriatim_ick *ick, seriatim_text key);
 int seriatim_ick_send(seriatim_client *client);

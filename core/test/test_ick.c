@@ -435,31 +435,149 @@ static void test_r_ick_8_large_calls_go_in_slices(void **state)
 
 /* ---- Trips ------------------------------------------------------------------------------------ */
 
-static void test_r_ick_9_the_calls_of_a_trip_wait_for_no_answer_but_their_tokens(void **state)
+/* Sends the calls that were made, and gives the results of `expected` calls. */
+static const seriatim_ick_result *finish_trip(user *u, size_t expected)
+{
+    const seriatim_ick_result *results;
+    size_t count;
+    assert_int_equal(seriatim_ick_send(u->client), SERIATIM_OK);
+    if (drive(u->link) != SERIATIM_OK)
+        fail_msg("%s", seriatim_client_error(u->client)->message);
+    results = seriatim_ick_results(u->client, &count);
+    assert_int_equal(count, expected);
+    return results;
+}
+
+static void test_r_ick_9_a_commit_of_a_trip_has_the_token_that_it_was_made_with(void **state)
 {
     user u = join();
     const seriatim_ick_member all[] = {member("a", 1), member("b", 2), member("c", 3), member("d", 4)};
     const seriatim_ick_member a = member("a", NAN);
     const seriatim_ick_result *r;
-    size_t count;
     (void)state;
     begin(&u);
     assert_int_equal(seriatim_ick_add(u.client, &u.ick, all, 4), SERIATIM_OK);
     assert_int_equal(seriatim_ick_reserve(u.client, &u.ick, 4, 0), SERIATIM_OK);
     assert_int_equal(seriatim_ick_commit(u.client, &u.ick, &a, 1), SERIATIM_OK);
     assert_int_equal(seriatim_ick_stats(u.client, &u.ick), SERIATIM_OK);
-    assert_int_equal(seriatim_ick_exchange(u.client, &u.ick, 2, 0, &a, 1), SERIATIM_OK);
-    assert_int_equal(seriatim_ick_send(u.client), SERIATIM_OK);
-    assert_int_equal(drive(u.link), SERIATIM_OK);
-    r = seriatim_ick_results(u.client, &count);
-    assert_int_equal(count, 5);
+    r = finish_trip(&u, 4);
     assert_int_equal(r[0].added, 4);
     assert_int_equal(r[1].count, 4);
-    assert_int_equal(r[2].ended, 1);
-    assert_int_equal(r[3].consumer.size, 3);
-    assert_int_equal(r[4].ended, 0);
-    assert_int_equal(r[4].count, 2);
+    assert_int_equal(r[2].ended, 0);
+    assert_int_equal(r[3].consumer.size, 4);
+    u.ick.token = r[1].token;
+    begin(&u);
+    assert_int_equal(seriatim_ick_exchange(u.client, &u.ick, 2, 0, &a, 1), SERIATIM_OK);
+    assert_int_equal(seriatim_ick_exchange(u.client, &u.ick, 2, 0, &all[1], 1), SERIATIM_OK);
+    r = finish_trip(&u, 2);
+    assert_int_equal(r[0].ended, 1);
+    assert_int_equal(r[0].count, 2);
+    assert_int_equal(r[1].ended, 0); /* the token of the first exchange is not the one that this call was made with */
     leave(&u);
+}
+
+/* What the object reserved before the trip was changed meanwhile: the commit of the old batch does not end the change.
+ */
+static void test_r_ick_9_a_commit_behind_a_reserve_ends_no_later_change(void **state)
+{
+    user u = join(), other = join_as("K", "other", 30);
+    const seriatim_ick_member a = member("a", 1);
+    const seriatim_ick_result *r;
+    (void)state;
+    ick_add(&u, "a", 1);
+    assert_string_equal(reserve(&u, 1), "a");
+    ick_add(&other, "a", 2);
+    begin(&u);
+    assert_int_equal(seriatim_ick_reserve(u.client, &u.ick, 1, 1), SERIATIM_OK);
+    assert_int_equal(seriatim_ick_commit(u.client, &u.ick, &a, 1), SERIATIM_OK);
+    r = finish_trip(&u, 2);
+    assert_int_equal(r[0].count, 1);
+    assert_int_equal(r[1].ended, 0);
+    assert_string_equal(reserve(&u, 1), "a");
+    leave(&u);
+    leave(&other);
+}
+
+/* A reserve of 10 that first takes 1,500 members back is two scripts. */
+static void test_r_ick_9_later_calls_wait_for_a_reserve_of_several_scripts(void **state)
+{
+    user u = join();
+    seriatim_ick_member all[1500];
+    char names[1500][12];
+    const seriatim_ick_result *r;
+    (void)state;
+    add_numbers(&u, all, names, 1500);
+    begin(&u);
+    u.ick.token = finish(&u, seriatim_ick_reserve(u.client, &u.ick, 1500, 0))->token;
+    begin(&u);
+    assert_int_equal(seriatim_ick_reserve(u.client, &u.ick, 10, 1), SERIATIM_OK);
+    assert_int_equal(seriatim_ick_stats(u.client, &u.ick), SERIATIM_OK);
+    assert_int_equal(seriatim_ick_reserve(u.client, &u.ick, 10, 0), SERIATIM_OK);
+    r = finish_trip(&u, 3);
+    assert_int_equal(r[0].count, 10);
+    assert_int_equal(r[1].consumer.size, 10);
+    assert_int_equal(r[2].count, 10);
+    leave(&u);
+}
+
+/* Drives both trips by turns, so that each reserves between the scripts of the other. */
+static void drive_both(user *a, user *b)
+{
+    int of_a = SERIATIM_AGAIN, of_b = SERIATIM_AGAIN;
+    assert_int_equal(seriatim_ick_send(a->client), SERIATIM_OK);
+    assert_int_equal(seriatim_ick_send(b->client), SERIATIM_OK);
+    while (of_a == SERIATIM_AGAIN || of_b == SERIATIM_AGAIN) {
+        if (of_a == SERIATIM_AGAIN)
+            of_a = seriatim_link_step(a->link);
+        if (of_b == SERIATIM_AGAIN)
+            of_b = seriatim_link_step(b->link);
+    }
+    if (of_a != SERIATIM_OK || of_b != SERIATIM_OK)
+        fail_msg("%s %s", seriatim_client_error(a->client)->message, seriatim_client_error(b->client)->message);
+}
+
+static int64_t commit_listed(user *u)
+{
+    size_t count;
+    const seriatim_ick_result *r = seriatim_ick_results(u->client, &count);
+    seriatim_ick_member *members;
+    char *names;
+    int64_t ended;
+    size_t i;
+    assert_int_equal(count, 1);
+    count = r->count;
+    u->ick.token = r->token;
+    members = calloc(count + 1, sizeof *members);
+    names = calloc(count + 1, 12);
+    for (i = 0; i < count; i++)
+        members[i] = member(memcpy(names + 12 * i, r->members[i].data, r->members[i].len), 0);
+    begin(u);
+    ended = finish(u, seriatim_ick_commit(u->client, &u->ick, members, count))->ended;
+    free(members);
+    free(names);
+    return ended;
+}
+
+static void test_r_ick_4_two_processes_of_one_name_both_end_a_large_reserve(void **state)
+{
+    user a = join(), b = join_as("K", NULL, 0);
+    seriatim_ick_member *all = calloc(10000, sizeof *all);
+    char(*names)[12] = calloc(10000, sizeof *names);
+    int64_t of_a, of_b;
+    (void)state;
+    add_numbers(&a, all, names, 10000);
+    begin(&a);
+    begin(&b);
+    assert_int_equal(seriatim_ick_reserve(a.client, &a.ick, 10000, 0), SERIATIM_OK);
+    assert_int_equal(seriatim_ick_reserve(b.client, &b.ick, 10000, 0), SERIATIM_OK);
+    drive_both(&a, &b);
+    of_a = commit_listed(&a);
+    of_b = commit_listed(&b);
+    assert_true((of_a == 10000 && of_b == 0) || (of_a == 0 && of_b == 10000));
+    leave(&a);
+    leave(&b);
+    free(all);
+    free(names);
 }
 
 /* ---- Refusals --------------------------------------------------------------------------------- */
@@ -589,6 +707,7 @@ static void test_r_ick_12_import_reads_the_keys_of_the_gem(void **state)
 {
     user u = join();
     const seriatim_ick_result *r;
+    char longer[SERIATIM_ICK_MAX_MEMBER + 2] = "";
     size_t count;
     int i;
     (void)state;
@@ -607,6 +726,12 @@ static void test_r_ick_12_import_reads_the_keys_of_the_gem(void **state)
     assert_int_equal(r->lowered, 1);
     assert_string_equal(reserve(&u, 3), "first m0 m1");
     assert_int_equal(number("EXISTS old old/ick/{old}/pset old/ick/{old}/cset"), 3);
+    memset(longer, 'x', sizeof longer - 1);
+    REDIS("ZADD old/ick/{old}/cset 3 %s", longer);
+    u.ick.name = text("L");
+    import(&u, "old");
+    fails(&u, SERIATIM_INVALID, "has 1025 bytes; it must have at most 1024");
+    assert_int_equal(number("EXISTS seriatim:{/ick/L}:about"), 0); /* nothing is written before all are checked */
     REDIS("SET old ick.v7");
     import(&u, "old");
     fails(&u, SERIATIM_INVALID, "does not hold \"ick.v1\"");
@@ -829,7 +954,10 @@ int main(void)
         cmocka_unit_test(test_r_ick_6_backwash_gives_the_lowest_of_all),
         cmocka_unit_test(test_r_ick_7_no_member_starves),
         cmocka_unit_test(test_r_ick_8_large_calls_go_in_slices),
-        cmocka_unit_test(test_r_ick_9_the_calls_of_a_trip_wait_for_no_answer_but_their_tokens),
+        cmocka_unit_test(test_r_ick_9_a_commit_of_a_trip_has_the_token_that_it_was_made_with),
+        cmocka_unit_test(test_r_ick_9_a_commit_behind_a_reserve_ends_no_later_change),
+        cmocka_unit_test(test_r_ick_9_later_calls_wait_for_a_reserve_of_several_scripts),
+        cmocka_unit_test(test_r_ick_4_two_processes_of_one_name_both_end_a_large_reserve),
         cmocka_unit_test(test_r_ick_10_wrong_arguments_are_refused_before_any_write),
         cmocka_unit_test(test_r_ick_10_keys_of_another_kind_are_named),
         cmocka_unit_test(test_r_ick_10_names_are_data),

@@ -31,8 +31,7 @@ static int ick_send(seriatim_client *c, srt_queue *queue)
     return srt_ick_go_on(c, c->state);
 }
 
-static const srt_operation ick_operation = {
-    .send = ick_send, .on_reply = srt_ick_on_reply, .on_refused = srt_ick_on_refused, .release = ick_release};
+static const srt_operation ick_operation = {.send = ick_send, .on_reply = srt_ick_on_reply, .release = ick_release};
 
 int seriatim_ick_begin(seriatim_client *c)
 {
@@ -69,7 +68,7 @@ int seriatim_ick_send(seriatim_client *c)
         return srt_fail(&c->error, SERIATIM_INVALID, "there are no calls of two-phase commit sets to send");
     s->open = 0;
     s->results = srt_arena_alloc(&s->memory, (s->count + 1) * sizeof *s->results);
-    if (!s->results)
+    if (!s->results || srt_ick_order(s) != SERIATIM_OK)
         return srt_operator_nomem(c);
     memset(s->results, 0, (s->count + 1) * sizeof *s->results);
     for (i = 0; i < s->count; i++)

@@ -19,12 +19,14 @@ typedef struct ick_call {
     const seriatim_ick_member *members; /* to add, or to commit */
     size_t count, sent;
     seriatim_text key; /* of an import */
-    int reserved_set;  /* an import reads the consumer set, and not the producer set any more */
+    int checked;       /* an import has found that all members can be added, and reads them again to add them */
+    int reserved_set;  /* an import reads the consumer set, and not the producer set */
     srt_bytes cursor;  /* of its scan */
     seriatim_ick_member *found;
     size_t found_cap;
     size_t asked; /* its requests that have no answer */
     int ended;
+    const struct ick_call *behind; /* the last call before it on the same set that may be several scripts, or NULL */
     seriatim_ick_result *result;
 } ick_call;
 
@@ -39,11 +41,11 @@ typedef struct ick_state {
     srt_bytes keys;               /* of the request that is written */
 } ick_state;
 
-/* Sends what can be sent: a call that needs the answer of an earlier one waits. */
+/* Says behind which call each call is sent. Returns OK or NOMEM. */
+int srt_ick_order(ick_state *s);
+/* Sends what can be sent: a call waits for the end of an earlier one on its set that may be several scripts. */
 int srt_ick_go_on(seriatim_client *c, ick_state *s);
 int srt_ick_on_reply(seriatim_client *c, srt_request *r, const srt_reply *reply);
-/* Says it in the name of the set if another process has reserved as the same consumer. */
-int srt_ick_on_refused(seriatim_client *c, srt_request *r, const seriatim_error *error);
 
 /* The next request of an import. */
 int srt_ick_import_ask(seriatim_client *c, ick_state *s, ick_call *call);

@@ -3,6 +3,7 @@
 #include "client/ick.h"
 
 #include <math.h>
+#include <stdlib.h>
 #include <string.h>
 
 /* ---- Requests -------------------------------------------------------------------------------- */
@@ -112,58 +113,56 @@ static int ick_ask(seriatim_client *c, ick_state *s, ick_call *call)
 
 /* ---- Order ----------------------------------------------------------------------------------- */
 
+/* 1: the call may be several scripts. Any reserve may: it first takes back what expired, or, with backwash, its own. */
 static int ick_is_large(const ick_call *call)
 {
-    return call->kind == ICK_IMPORT || call->count > SERIATIM_ICK_SLICE || call->max_size > SERIATIM_ICK_SLICE;
+    return call->kind == ICK_RESERVE || call->kind == ICK_EXCHANGE || call->kind == ICK_IMPORT ||
+           call->count > SERIATIM_ICK_SLICE;
 }
 
-static int ick_reserves(const ick_call *call)
+/* By the name of the set, then in the order of the trip. */
+static int ick_by_set(const void *left, const void *right)
 {
-    return call->kind == ICK_RESERVE || call->kind == ICK_EXCHANGE;
+    const ick_call *a = *(ick_call *const *)left, *b = *(ick_call *const *)right;
+    int order = srt_id_compare(a->name.data, a->name.len, b->name.data, b->name.len);
+    return order ? order : (a > b) - (a < b);
 }
 
-static int ick_text_equal(seriatim_text a, seriatim_text b)
+int srt_ick_order(ick_state *s)
 {
-    return a.len == b.len && memcmp(a.data, b.data, a.len) == 0;
-}
-
-/* The last call before this one by which its consumer has reserved members of its set; NULL: there is none. */
-static const ick_call *ick_reserved_by(const ick_state *s, const ick_call *call)
-{
-    const ick_call *before = call;
-    if (call->count == 0 || (call->kind != ICK_COMMIT && call->kind != ICK_EXCHANGE))
-        return NULL;
-    while (before > s->calls) {
-        before--;
-        if (ick_reserves(before) && before->max_size > 0 && ick_text_equal(before->name, call->name) &&
-            ick_text_equal(before->consumer, call->consumer))
-            return before;
+    ick_call **calls = srt_arena_alloc(&s->memory, (s->count + 1) * sizeof *calls);
+    const ick_call *large = NULL, *last = NULL;
+    size_t i;
+    if (!calls)
+        return SERIATIM_NOMEM;
+    for (i = 0; i < s->count; i++)
+        calls[i] = &s->calls[i];
+    qsort(calls, s->count, sizeof *calls, ick_by_set);
+    for (i = 0; i < s->count; i++) {
+        ick_call *call = calls[i];
+        if (last && srt_id_compare(last->name.data, last->name.len, call->name.data, call->name.len) != 0)
+            large = NULL;
+        call->behind = large;
+        if (ick_is_large(call))
+            large = call;
+        last = call;
     }
-    return NULL;
+    return SERIATIM_OK;
 }
 
 /*
- * Calls are sent without waiting for each other. But those behind a call of several scripts wait for its end, so that
- * they see it whole, and a commit waits for the token of its reserve.
+ * Calls are sent without waiting for each other, except behind a call of several scripts on the same set: a later call
+ * must see it whole, and a reserve between its scripts would take its reservations over.
  */
-static int ick_may_send(const ick_state *s, ick_call *call)
+static int ick_may_send(const ick_call *call)
 {
-    const ick_call *reserve = ick_reserved_by(s, call);
-    size_t i;
-    for (i = 0; i < s->begun; i++)
-        if (!s->calls[i].ended && (ick_is_large(&s->calls[i]) || &s->calls[i] == reserve))
-            return 0;
-    if (s->begun > 0 && ick_is_large(call) && !s->calls[s->begun - 1].ended)
-        return 0;
-    if (reserve)
-        call->token = reserve->result->token;
-    return 1;
+    return !call->behind || call->behind->ended;
 }
 
 int srt_ick_go_on(seriatim_client *c, ick_state *s)
 {
     int status = SERIATIM_OK;
-    while (status == SERIATIM_OK && s->begun < s->count && ick_may_send(s, &s->calls[s->begun]))
+    while (status == SERIATIM_OK && s->begun < s->count && ick_may_send(&s->calls[s->begun]))
         status = ick_ask(c, s, &s->calls[s->begun++]);
     return status;
 }
@@ -309,19 +308,4 @@ int srt_ick_on_reply(seriatim_client *c, srt_request *r, const srt_reply *reply)
     status = ick_take(c, s, call, r, reply);
     call->ended = call->asked == 0;
     return status == SERIATIM_OK ? srt_ick_go_on(c, s) : status;
-}
-
-int srt_ick_on_refused(seriatim_client *c, srt_request *r, const seriatim_error *error)
-{
-    const ick_state *s = c->state;
-    const ick_call *call = &s->calls[r->place];
-    if (error->status != SERIATIM_STALE) {
-        c->error = *error;
-        return srt_client_fail(c, error->status);
-    }
-    srt_fail(&c->error, SERIATIM_STALE,
-             "another process has reserved as the consumer \"%.*s\" before this call had all its members; each process "
-             "needs a consumer name of its own",
-             (int)(call->consumer.len < 60 ? call->consumer.len : 60), call->consumer.data);
-    return srt_client_fail(c, SERIATIM_STALE);
 }
