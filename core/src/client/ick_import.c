@@ -89,18 +89,23 @@ static int import_check_members(seriatim_client *c, const srt_token *at, size_t 
     return SERIATIM_OK;
 }
 
-/* Goes on with the scan, or with the next set. The answers of the adds come before that of the scan. */
+/*
+ * Goes on with the scan, or with the next set. Both sets are checked before the first member is added. The answers of
+ * the adds come before that of the scan.
+ */
 static int import_go_on(seriatim_client *c, ick_state *s, ick_call *call, const srt_token *cursor)
 {
     int whole = srt_token_is(cursor, "0");
     srt_bytes_clear(&call->cursor);
     srt_bytes_add(&call->cursor, cursor->data, cursor->len);
-    if (whole && call->reserved_set)
+    if (whole && call->reserved_set && call->checked)
         return SERIATIM_OK;
+    if (whole && call->reserved_set)
+        call->checked = 1;
     /* The producer set comes first: a member that a consumer of the gem reserves meanwhile is then found in the other.
      */
     if (whole)
-        call->reserved_set = 1;
+        call->reserved_set = !call->reserved_set;
     return import_scan(c, s, call);
 }
 
@@ -119,7 +124,7 @@ int srt_ick_import_take(seriatim_client *c, ick_state *s, ick_call *call, const 
         return srt_operator_protocol(c, "ZSCAN");
     count = (size_t)at[2].integer / 2;
     status = import_check_members(c, at + 3, count);
-    for (first = 0; status == SERIATIM_OK && first < count; first += SERIATIM_ICK_SLICE)
+    for (first = call->checked ? 0 : count; status == SERIATIM_OK && first < count; first += SERIATIM_ICK_SLICE)
         status = import_add(c, s, call, at + 3 + 2 * first,
                             count - first < SERIATIM_ICK_SLICE ? count - first : SERIATIM_ICK_SLICE);
     return status == SERIATIM_OK ? import_go_on(c, s, call, &at[1]) : status;
