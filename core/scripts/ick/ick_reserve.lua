@@ -7,22 +7,23 @@
 --       end, 8.. their members, at most ICK_SLICE
 -- Returns {token of what the caller holds, '' where it holds nothing or n is 0; '0' the list is whole, '1' call again without
 -- backwash, '2' call again; how many reservations were ended; score (8 bytes, <d), member, ...}
--- Error replies: STALE (another process has reserved as the same consumer between two calls)
+-- If another process has reserved as the same consumer between two calls, the later calls only list what the consumer holds: it
+-- belongs to the token of that process, and a commit under this token ends nothing.
 local consumer, token, n, from, time, backwash, ending = ARGV[1], ARGV[2], tonumber(ARGV[3]), tonumber(ARGV[4]), tonumber(ARGV[5]), ARGV[6] == '1', ARGV[7]
 if #KEYS ~= 7 or #ARGV < 7 or #ARGV > 7 + ICK_SLICE or consumer == '' or not (n and n >= 0 and n <= 9e15 and n % 1 == 0) or
   not (from and from >= 0 and from <= 9e15 and from % 1 == 0) or not (time and time >= 0 and time <= 9e15) then
   return error_reply('ERR wrong arguments')
 end
 local begins = token == ''
-if not begins and call('HGET', TOKENS, consumer) ~= token then return error_reply('STALE another process has reserved as this consumer') end
+local mine = begins or call('HGET', TOKENS, consumer) == token
 local clock = call('TIME')
 local now = clock[1] * 1000000 + clock[2]
-if n > 0 and call('ZCARD', ENDS) >= ICK_CONSUMERS and not call('ZSCORE', ENDS, consumer) and call('ZCOUNT', ENDS, '-inf', format('%.0f', now)) == 0 then
+if mine and n > 0 and call('ZCARD', ENDS) >= ICK_CONSUMERS and not call('ZSCORE', ENDS, consumer) and call('ZCOUNT', ENDS, '-inf', format('%.0f', now)) == 0 then
   return error_reply(format('ERR %d consumers have reserved members of this set, and no more can', ICK_CONSUMERS))
 end
 
 -- Consumers whose reservations may be taken.
-local over = from == 0 and call('ZRANGEBYSCORE', ENDS, '-inf', format('%.0f', now), 'LIMIT', 0, 50) or {}
+local over = mine and from == 0 and call('ZRANGEBYSCORE', ENDS, '-inf', format('%.0f', now), 'LIMIT', 0, 50) or {}
 for i = 1, #over do
   local found = call('TYPE', PREFIX .. 'cset:' .. over[i]).ok
   if found ~= 'zset' and found ~= 'none' then return error_reply(format('ERR the key cset of this set is a %s, not a zset', found)) end
@@ -71,7 +72,7 @@ local function take_back_all()
 end
 
 local again, have = '0', 0
-if from > 0 then
+if from > 0 or not mine then
   have = call('ZCARD', CSET)
 elseif not take_back_all() then
   again = '2'
@@ -101,6 +102,8 @@ if again == '0' then
     return answer
   end
 end
-call('HSET', TOKENS, consumer, token)
-call('ZADD', ENDS, format('%.0f', now + time), consumer)
+if mine then
+  call('HSET', TOKENS, consumer, token)
+  call('ZADD', ENDS, format('%.0f', now + time), consumer)
+end
 return answer
