@@ -84,20 +84,63 @@ RSpec.describe Seriatim::Ick do
     before = REDIS.call("INFO", "commandstats")[/cmdstat_evalsha:calls=(\d+)/, 1].to_i
     futures = nil
     values = ick.pipelined do
-      futures = [ick.ickadd("k", 1, "a", 2, "b", 3, "c", 4, "d"), ick.ickreserve("k", 4), ick.ickcommit("k", "a")]
+      futures = [ick.ickadd("k", 1, "a", 2, "b", 3, "c", 4, "d"), ick.ickreserve("k", 4), ick.ickadd("k", 5, "a")]
       expect { futures.first.value }.to raise_error(Seriatim::Invalid, /block of pipelined has ended/)
     end
-    expect(values).to eq([[4, 0], [["a", 1.0], ["b", 2.0], ["c", 3.0], ["d", 4.0]], 1])
+    expect(values).to eq([[4, 0], [["a", 1.0], ["b", 2.0], ["c", 3.0], ["d", 4.0]], [1, 0]])
     expect(futures.map(&:value)).to eq(values)
-    expect(ick.ickcommit("k", "b", "c", "d")).to eq(3)
+    expect(ick.ickcommit("k", "a", "b", "c", "d")).to eq(4)
     expect(ick.pipelined { nil }).to eq([])
     expect(REDIS.call("INFO", "commandstats")[/cmdstat_evalsha:calls=(\d+)/, 1].to_i).to be > before
+  end
+
+  it "R-ICK-9: a commit of a pipeline has the token that the object had before" do
+    ick.ickadd("k", 1, "a", 2, "b")
+    ick.ickreserve("k", 1)
+    values = ick.pipelined do
+      ick.ickcommit("k", "a")
+      ick.ickreserve("k", 1)
+      ick.ickcommit("k", "b")
+    end
+    expect(values).to eq([1, [["b", 2.0]], 0])
+    expect(ick.ickcommit("k", "b")).to eq(1)
+  end
+
+  it "R-ICK-9: a pipeline keeps copies of the names and members that it is given" do
+    name = +"k"
+    buffer = +""
+    ick.pipelined do
+      %w[a b].each { |member| ick.ickadd(name, 1, buffer.replace(member)) }
+      ick.ickreserve(name, 2)
+      name << "changed"
+    end
+    expect(ick.ickcommit("k", "a", "b")).to eq(2)
+    expect(ick.ickstats("kchanged")).to be_nil
+  end
+
+  it "R-ICK-9: another thread's calls run at once while a pipeline is open" do
+    other = nil
+    values = ick.pipelined do
+      ick.ickadd("k", 1, "a")
+      other = Thread.new { [ick.ickadd("k", 2, "b"), ick.pipelined { ick.ickadd("k", 3, "c") }] }.value
+      expect(ick.ickadd("k", 4, "d")).to be_a(described_class::Future)
+    end
+    expect(other).to eq([[1, 0], [[1, 0]]])
+    expect(values).to eq([[1, 0], [1, 0]])
+    expect { ick.pipelined { ick.pipelined { nil } } }.to raise_error(Seriatim::Invalid, /inside pipelined/)
+  end
+
+  it "R-ICK-4: a name is its bytes, in any encoding" do
+    ick.ickadd("k\u00e9", 1, "a")
+    ick.ickreserve("k\u00e9", 1)
+    expect(ick.ickcommit("k\u00e9".b, "a")).to eq(1)
   end
 
   it "R-ICK-10: refuses wrong arguments by name, before any write" do
     {
       -> { ick.ickadd("k", 1, "a", Float::NAN, "z") } => /the score of member 2 is NaN/,
       -> { ick.ickadd("k", 1, "a", "2", "b") } => /the score of member 2 must be a number, not "2"/,
+      -> { ick.ickadd("k", 1, "a", 10**400, "b") } => /the score of member 2 must be a number that a Float can hold, not 1000/,
       -> { ick.ickadd("k", 1) } => /a score and a member for each pair must be given, not 1 arguments/,
       -> { ick.ickadd("k", 1, nil) } => /member 1 must be a String, Symbol or Integer, not nil/,
       -> { ick.ickadd("k", 1, "x" * 1025) } => /member 1 has 1025 bytes; it must have at most 1024/,

@@ -39,9 +39,10 @@ module Seriatim
     def initialize(url = nil, statsd: nil, consumer: CONSUMER, reserve_time: RESERVE_TIME)
       @url = url.nil? ? nil : Validate.text("url", url, 1..4096)
       @statsd = statsd_of(statsd)
-      @consumer = Validate.text("consumer", consumer, 1..512)
+      @consumer = Validate.text("consumer", consumer, 1..512).dup.freeze
       @reserve_time = Validate.seconds("reserve_time", reserve_time, 0.1..86_400.0)
       @tokens = {}
+      @pipelines = {}.compare_by_identity
     end
 
     # Adds members: ickadd(name, score, member, score, member, ...), or the same in one Array.
@@ -59,8 +60,8 @@ module Seriatim
     # @param backwash [Boolean] what it holds goes back first, so that the lowest of all are reserved
     # @return [Array<Array(String, Float)>] the max_size lowest that it holds, each as [member, score]
     def ickreserve(name, max_size = 0, backwash: false)
-      request("ickreserve", name, max_size: size_of("max_size", max_size), backwash: flag(backwash), sizes: { max_size: max_size }) do |row|
-        reserved(name, row)
+      request("ickreserve", name, max_size: size_of("max_size", max_size), backwash: flag(backwash), sizes: { max_size: max_size }) do |row, key|
+        reserved(key, row)
       end
     end
 
@@ -76,8 +77,8 @@ module Seriatim
     def ickexchange(name, reserve_size, *members, backwash: false)
       members = texts(listed(members), "member")
       sizes = { reserve_size: reserve_size, commit_members: members.size }
-      request("ickexchange", name, max_size: size_of("reserve_size", reserve_size), backwash: flag(backwash), members: members, sizes: sizes) do |row|
-        reserved(name, row)
+      request("ickexchange", name, max_size: size_of("reserve_size", reserve_size), backwash: flag(backwash), members: members, sizes: sizes) do |row, key|
+        reserved(key, row)
       end
     end
 
@@ -97,19 +98,19 @@ module Seriatim
     # @return [Array(Integer, Integer)] new members, lowered scores
     def import(name, from: name) = request("import", name, members: [key_of("from", from)]) { |row| row[0, 2] }
 
-    # Sends the calls of the block together. Each of them returns a {Future} at once.
+    # Sends the calls of the block together. Each of them returns a {Future} at once. Calls of other threads and fibers are not
+    # part of it and run at once. A commit ends what this object reserved before the block, not what the block reserves.
     # @return [Array] the values of the calls, in their order
     def pipelined
-      raise Invalid, "pipelined must not be called inside pipelined" if @pipeline
+      raise Invalid, "pipelined must not be called inside pipelined" if @pipelines.key?(Fiber.current)
 
-      @pipeline = []
+      waiting = @pipelines[Fiber.current] = []
       begin
         yield self
-        waiting = @pipeline
       ensure
-        @pipeline = nil
+        @pipelines.delete(Fiber.current)
       end
-      run(waiting.map(&:first)).zip(waiting).map { |row, (_, future, read)| future.value = read.call(row) }
+      run(waiting.map(&:first)).zip(waiting).map { |row, (call, future, read)| future.value = read.call(row, call[1]) }
     end
 
     private
@@ -117,18 +118,20 @@ module Seriatim
     # One call, by the name that it has in statsd, now or with the other calls of a pipeline.
     def request(metric, name, max_size: 0, backwash: false, members: [], scores: nil, sizes: {}, &read)
       key = key_of("name", name)
-      call = [metric == "ickunlink" ? "ickdel" : metric, key, @tokens.fetch(key, 0), max_size, backwash, members, scores]
+      call = [metric == "ickunlink" ? "ickdel" : metric, key, @tokens.fetch(key.b, 0), max_size, backwash, members, scores]
       measured(metric, sizes) do
-        next read.call(run([call]).first) unless @pipeline
+        waiting = @pipelines[Fiber.current]
+        next read.call(run([call]).first, key) unless waiting
 
-        Future.new.tap { |future| @pipeline << [call, future, read] }
+        Future.new.tap { |future| waiting << [call, future, read] }
       end
     end
 
     def run(calls) = calls.empty? ? [] : pool.with { |connection| connection.ick(@consumer, @reserve_time, calls) }
 
-    def reserved(name, row)
-      @tokens[name] = row[4] if row[4].positive?
+    # Strings of the same bytes and different encodings are one set, but not one key of a Hash.
+    def reserved(key, row)
+      @tokens[key.b] = row[4] if row[4].positive?
       row[5]
     end
 
@@ -159,15 +162,23 @@ module Seriatim
 
     def listed(arguments) = arguments.size == 1 && arguments.first.is_a?(Array) ? arguments.first : arguments
 
-    def key_of(field, key) = key.is_a?(String) ? key : Validate.refuse(field, "a String", key)
+    # A copy: the caller may change the String before a pipeline is sent.
+    def key_of(field, key) = key.is_a?(String) ? key.dup.freeze : Validate.refuse(field, "a String", key)
 
+    # Copies, too.
     def texts(members, what)
       members.each_with_index.map do |member, at|
-        Jobs.id_text(member) { |value| Validate.refuse("#{what} #{at + 1}", "a String, Symbol or Integer", value) }
+        Jobs.id_text(member) { |value| Validate.refuse("#{what} #{at + 1}", "a String, Symbol or Integer", value) }.dup.freeze
       end
     end
 
-    def score_of(score, at) = Jobs.number(score) { Validate.refuse("the score of member #{at + 1}", "a number", score) }
+    # Refuses a finite number, such as 10**400, whose Float is infinite.
+    def score_of(score, at)
+      value = Jobs.number(score) { Validate.refuse("the score of member #{at + 1}", "a number", score) }
+      return value unless value.infinite? && score.finite?
+
+      Validate.refuse("the score of member #{at + 1}", "a number that a Float can hold", score)
+    end
 
     def size_of(field, size) = Validate.integer(field, size, 0..2_147_483_647)
 
