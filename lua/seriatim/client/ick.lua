@@ -90,6 +90,7 @@ function ick.new(options)
     consumer = validate.text("consumer", options.consumer == nil and CONSUMER or options.consumer, 1, MAX_CONSUMER),
     reserve_time = validate.seconds("reserve_time", options.reserve_time == nil and RESERVE_TIME or options.reserve_time, 0.1, 86400),
     tokens = {},
+    pipelines = setmetatable({}, { __mode = "k" }), -- coroutine -> the futures of its pipeline
   }, Ick)
 end
 
@@ -174,6 +175,9 @@ local function run(self, calls)
   end, self.lender_of)
 end
 
+---Which coroutine runs: the main one of LuaJIT and Lua 5.1 has no value of its own.
+local function running() return coroutine.running() or "main" end
+
 ---One call, now or with the other calls of a pipeline. read: gives the value of a result.
 local function request(self, metric, name, call, sizes, read)
   if getmetatable(self) ~= Ick then
@@ -182,9 +186,10 @@ local function request(self, metric, name, call, sizes, read)
   local sent = { metric == "ickunlink" and "ickdel" or metric, key("name", name), self.tokens[name] or 0 }
   sent[4], sent[5], sent[6], sent[7] = call.size or 0, call.backwash or false, call.members or {}, call.scores
   local begun = count(self, metric, sizes)
-  if self.waiting then
+  local waiting = self.pipelines[running()]
+  if waiting then
     local future = setmetatable({ call = sent, read = read }, Future)
-    table.insert(self.waiting, future)
+    table.insert(waiting, future)
     time(self, metric, begun)
     return future
   end
@@ -292,18 +297,20 @@ function Ick:import(name, from)
   return request(self, "import", name, { members = { key("from", from == nil and name or from) } }, {}, added)
 end
 
----Sends the calls that the function makes together. Each of them returns a future at once.
+---Sends the calls that the function makes together. Each of them returns a future at once. Calls of other coroutines are not
+---part of it and run at once. A commit ends what this object reserved before the pipeline, not what the pipeline reserves.
 ---@param calls fun(ick: seriatim.Ick)
 ---@return any[]?  the values of the calls, in their order
 ---@return seriatim.Error? err
 function Ick:pipelined(calls)
-  if self.waiting then
+  local here = running()
+  if self.pipelines[here] then
     errors.misuse("pipelined must not be called inside pipelined")
   end
   local waiting = {}
-  self.waiting = waiting
+  self.pipelines[here] = waiting
   local ok, raised = pcall(calls, self)
-  self.waiting = nil
+  self.pipelines[here] = nil
   if not ok then
     error(raised, 0)
   end
