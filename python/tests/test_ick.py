@@ -81,13 +81,22 @@ def test_r_ick_9_r_ick_14_sends_the_calls_of_a_pipeline_together(ick: Ick) -> No
     with ick.pipelined() as pipeline:
         added = pipeline.ickadd("k", 1, "a", 2, "b", 3, "c", 4, "d")
         batch = pipeline.ickreserve("k", 4)
-        ended = pipeline.ickcommit("k", "a")
+        again = pipeline.ickadd("k", 5, "a")
         with pytest.raises(Invalid, match="block of pipelined has ended"):
             added.value  # noqa: B018
     assert added.value == (4, 0)
     assert batch.value == [("a", 1.0), ("b", 2.0), ("c", 3.0), ("d", 4.0)]
-    assert ended.value == 1
-    assert ick.ickcommit("k", "b", "c", "d") == 3
+    assert again.value == (1, 0)
+    assert ick.ickcommit("k", "a", "b", "c", "d") == 4
+
+
+def test_r_ick_9_a_commit_of_a_pipeline_has_the_token_that_the_object_had_before(ick: Ick) -> None:
+    ick.ickadd("k", 1, "a", 2, "b")
+    ick.ickreserve("k", 1)
+    with ick.pipelined() as pipeline:
+        first, batch, second = pipeline.ickcommit("k", "a"), pipeline.ickreserve("k", 1), pipeline.ickcommit("k", "b")
+    assert (first.value, batch.value, second.value) == (1, [("b", 2.0)], 0)
+    assert ick.ickcommit("k", "b") == 1
 
 
 def test_r_ick_14_coroutines_give_the_same(ick: Ick) -> None:
@@ -116,6 +125,8 @@ def test_r_ick_14_coroutines_give_the_same(ick: Ick) -> None:
         (lambda ick: ick.ickadd("k", 1, None), "member 1 must be a str, int, bytes or uuid.UUID, not None"),
         (lambda ick: ick.ickadd("k", 1, "x" * 1025), "member 1 has 1025 bytes; it must have at most 1024"),
         (lambda ick: ick.ickadd(1, 1, "a"), "name must be a str"),
+        (lambda ick: ick.ickadd("\ud800", 1, "a"), "name must be a str without lone surrogates"),
+        (lambda ick: ick.import_("k", source="\udcff"), "source must be a str without lone surrogates"),
         (lambda ick: ick.ickreserve("k", -1), "max_size must be an int from 0"),
         (lambda ick: ick.ickreserve("k", 1, backwash=1), "backwash must be True or False"),
         (lambda ick: Ick(statsd=object()), "statsd must be an object with increment and timing"),  # type: ignore[arg-type]
@@ -136,6 +147,11 @@ def test_r_ick_12_imports_what_the_gem_has_stored(ick: Ick, redis: RedisServer) 
     redis.call("ZADD", "old/ick/{old}/cset", "0.5", "a", "7", "b")
     assert ick.import_("k", source="old") == (2, 1)
     assert ick.ickreserve("k", 5) == [("a", 0.5), ("b", 7.0)]
+
+    async def again() -> tuple[int, int]:
+        return await ick.aimport_("k2", source="old")
+
+    assert asyncio.run(again()) == (2, 1)
 
 
 class Recorder:

@@ -19,7 +19,7 @@ from .._settings import settings
 from .._types import AnyId, Id
 from . import pool, validate
 from .connection import Connection
-from .jobs import id_bytes
+from .jobs import id_bytes, utf8
 
 T = TypeVar("T")
 Pairs = list[tuple[Id, float]]
@@ -197,6 +197,9 @@ class Ick:
         """
         return self._run(self._requests.load(name, source))
 
+    async def aimport_(self, name: str, *, source: str | None = None) -> tuple[int, int]:
+        return await self._arun(self._requests.load(name, source))
+
     async def aickadd(self, name: str, *pairs: Any) -> tuple[int, int]:
         return await self._arun(self._requests.add(name, pairs))
 
@@ -219,7 +222,10 @@ class Ick:
         return await self._arun(self._requests.delete("ickunlink", name))
 
     def pipelined(self) -> IckPipeline:
-        """For `with` and `async with`: the calls on what it gives return a IckFuture each, and are sent together at the end."""
+        """
+        For `with` and `async with`: the calls on what it gives return an IckFuture each, and are sent together at the end.
+        A commit ends what this object reserved before the block, not what the block reserves. It has no import_.
+        """
         return IckPipeline(self)
 
     def _run(self, request: _Request[T]) -> T:
@@ -358,5 +364,5 @@ def _score(score: object, at: int) -> float:
 
 def _key(field: str, key: object) -> bytes:
     if isinstance(key, str):
-        return validate.text_bytes(key)
+        return utf8(key, field)
     raise validate.refusal(field, "a str", key)

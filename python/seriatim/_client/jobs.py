@@ -84,7 +84,7 @@ def _id(job: Job, at: int) -> bytes:
 def id_bytes(value: AnyId, field: str = "id") -> bytes:
     """The bytes of an id: of a str its UTF-8, of an int its decimal digits."""
     if isinstance(value, str):
-        return _utf8(value, field)
+        return utf8(value, field)
     if isinstance(value, bytes):
         return value
     if isinstance(value, UUID):
@@ -94,7 +94,7 @@ def id_bytes(value: AnyId, field: str = "id") -> bytes:
     raise validate.refusal(field, "a str, int, bytes or uuid.UUID", value)
 
 
-def _utf8(value: str, field: str) -> bytes:
+def utf8(value: str, field: str) -> bytes:
     try:
         return value.encode()
     except UnicodeEncodeError:
