@@ -68,12 +68,12 @@ RSpec.describe "poppers" do
   it "F1 the checker fails when a recovery gives away what a popper runs" do
     mutant = Mutant.build("worker", "scripts/server/recover.lua" => [[" and mode ~= RUN_POPPED and ", " and "]])
     kit.queue("Pulled", **SETTINGS)
-    storm = Storm.new(kit, "Pulled", (1..100).map { |number| "id#{number}" }, payload: ->(_) { { sleep: 0.2 } })
+    storm = Storm.new(kit, "Pulled", (1..100).map { |number| "id#{number}" }, payload: ->(_) { { sleep: 1 } })
     poppers = Array.new(4) { popper }
     owner = server(nodes: 1, program: mutant)
     storm.during do
       20.times do
-        sleep 0.5
+        sleep 2 # until the lease of the dead owner is over, and the new one has recovered its shards
         owner.kill
         owner = server(nodes: 1, program: mutant)
         break if kit.verdict.faults.key?(:concurrent)
