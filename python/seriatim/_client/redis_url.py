@@ -30,7 +30,7 @@ def named_by() -> str | None:
     return _variable() if settings.redis is None else "seriatim.redis"
 
 
-def unreachable(error: Exception) -> str:
+def unreachable(error: BaseException) -> str:
     """What the command says of a Redis that cannot be reached: the error, and what to do."""
     name = named_by() if isinstance(error, ConnectionError) else None
     return f"no Redis: {error}" + (f"; start Redis there, or correct {name}" if name else "")
