@@ -1,7 +1,7 @@
 -- include: prelude change
 -- POP: takes the id of a shard that has been due longest as a run of a popper, whoever owns the shard. The record of the id stays in
 -- `jobs`. First it does what a claim does as well: moves scheduled payloads whose deliver_at has come, and ends runs whose time
--- is over. If no node owns the shard, it also continues with ids that are uniting.
+-- is over. It also moves some payloads of ids that are uniting: the owner of the shard may be dead, and no other server may come.
 -- KEYS: the shard's (prelude), 15 token: the last push, pop or report of this client
 -- ARGV: 1 generation, 2 sequence of this call, 3 fold, 4 history_per_id, 5 time to run in microseconds (0: the id is done at once),
 --       6 the most payloads of the delivery, 1 to 1,000; 7 '1': the caller is subscribed to the shard's channel and will sleep if
@@ -99,7 +99,7 @@ do
     end_overdue(overdue, limit, action, told == '+')
     crowded = true
   end
-  if not crowded and is(FLAG_UNFINISHED) and owner == '' then
+  if not crowded and is(FLAG_UNFINISHED) then
     -- include: uniting
     opened = true
     crowded = unite_slice(FOLD) or came_back

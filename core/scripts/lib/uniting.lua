@@ -1,4 +1,4 @@
--- library: uniting - moves payloads of ids that are uniting, a slice a call: for the owner, or for a popper if no node owns the shard.
+-- library: uniting - moves payloads of ids that are uniting, a slice a call, for the owner or a popper.
 -- It needs change, note, record and scores.
 
 local came_back = false -- an id became due
@@ -53,6 +53,8 @@ local function unite_slice(fold)
     if may_move > 0 then unite_some(ids[i], fold) end
   end
   if call('ZCARD', UNITING) > 0 then return true end
-  flag_as(FLAG_UNFINISHED, false)
+  -- The flag also says that runs of a dead owner are to be looked at: a popper must not clear it then, or no server would do that.
+  local _, pending = read_owner_field()
+  if not pending then flag_as(FLAG_UNFINISHED, false) end
   return false
 end
