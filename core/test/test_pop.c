@@ -486,6 +486,46 @@ static void test_r_pop_16_payloads_that_cannot_be_read_go_to_the_morgue(void **s
     close_queue(&f);
 }
 
+/* The record is not read whole, but as far as the delivery went. */
+static void test_r_pop_16_the_last_of_many_payloads_goes_to_the_morgue(void **state)
+{
+    fixture f = open_queue(1, "list");
+    seriatim_popped_outcome outcome = {SERIATIM_POPPED_REJECT, 0, {"no json", 7}, NULL, 1};
+    popped p;
+    (void)state;
+    push_many(&f, "a", 0, 1100);
+    assert_string_equal(pop(&f, 30, &p), "a");
+    assert_int_equal(p.count, 1000);
+    outcome.payloads = &p.last;
+    assert_int_equal(say(&f, &p, outcome), SERIATIM_OK);
+    assert_string_equal(payloads(&f, SERIATIM_MORGUE_FETCH, "a"), "p999");
+    assert_int_equal(metrics(&f).failed, 0);
+    assert_int_equal(number("ZCARD " PREFIX "spill:a"), 1099);
+    assert_string_equal(pop(&f, 30, &p), "a");
+    assert_string_equal(pop(&f, 30, NULL), "-");
+    assert_sound(&f);
+    close_queue(&f);
+}
+
+/* It would be popped at once again, without end. */
+static void test_r_pop_16_a_report_without_a_known_payload_is_a_failure(void **state)
+{
+    fixture f = open_queue(1, "list");
+    seriatim_popped_outcome outcome = {SERIATIM_POPPED_REJECT, 0, {"no json", 7}, NULL, 1};
+    popped p;
+    (void)state;
+    push_many(&f, "a", 0, 3);
+    assert_string_equal(pop(&f, 30, &p), "a");
+    p.last.stamp += 1000000;
+    outcome.payloads = &p.last;
+    assert_int_equal(say(&f, &p, outcome), SERIATIM_OK);
+    assert_int_equal(metrics(&f).failed, 1);
+    assert_int_equal(fetch(&f, SERIATIM_FETCH, "a")->retry_count, 0);
+    assert_string_equal(pop(&f, 30, NULL), "-");
+    assert_sound(&f);
+    close_queue(&f);
+}
+
 static void test_r_pop_16_a_record_that_cannot_be_read_stalls_nothing(void **state)
 {
     fixture f = open_queue(1, "merge");
@@ -717,6 +757,64 @@ static void test_r_pop_10_a_change_of_owner_leaves_a_popped_id_alone(void **stat
     freeReplyObject(reply);
     assert_int_equal(ack(&f, &p), SERIATIM_OK);
     assert_int_equal(metrics(&f).busy, 1);
+    assert_sound(&f);
+    close_queue(&f);
+}
+
+/* Payloads that are many on both sides are united in several calls. */
+static void test_r_pop_10_an_id_unites_though_the_owner_of_its_shard_is_dead(void **state)
+{
+    fixture f = open_queue(1, "list");
+    popped p;
+    (void)state;
+    push_many(&f, "a", 0, 400);
+    assert_string_equal(pop(&f, 30, &p), "a");
+    push_many(&f, "a", 400, 400);
+    assert_true(number("APPEND " PREFIX "state dead") > 4);
+    assert_int_equal(say_plain(&f, &p, SERIATIM_POPPED_RELEASE), SERIATIM_OK);
+    assert_int_equal(number("ZCARD " PREFIX "uniting"), 1);
+    assert_string_equal(pop(&f, 30, &p), "a");
+    assert_int_equal(number("ZCARD " PREFIX "spill:a"), 800);
+    assert_sound(&f);
+    close_queue(&f);
+}
+
+/* A node takes its shard once more. Is it told to call recover.lua? */
+static int keeps_unfinished(fixture *f, const char *node)
+{
+    redisReply *reply = SCRIPT(acquire, node, "merge", "", "0");
+    int unfinished = (int)reply->element[4]->integer;
+    assert_string_equal(reply->element[0]->str, "KEPT");
+    strcpy(f->lease, reply->element[1]->str);
+    freeReplyObject(reply);
+    return unfinished;
+}
+
+/* One flag says both: that ids are uniting, and that the runs of the owner before are still to be looked at. */
+static void test_r_pop_10_a_pop_that_unites_ids_leaves_the_runs_of_a_dead_owner(void **state)
+{
+    fixture f = open_queue(1, "list");
+    redisReply *reply;
+    char run[64];
+    popped p;
+    (void)state;
+    push(&f, "b", "x", none);
+    acquire(&f, "n1");
+    assert_int_equal(claim(&f, "1", run), 1);
+    push_many(&f, "a", 0, 400);
+    assert_string_equal(pop(&f, 30, &p), "a");
+    push_many(&f, "a", 400, 400);
+    reply = SCRIPT(acquire, "n2", "merge", "n1", f.lease);
+    strcpy(f.lease, reply->element[1]->str);
+    freeReplyObject(reply);
+    assert_int_equal(say_plain(&f, &p, SERIATIM_POPPED_RELEASE), SERIATIM_OK);
+    assert_int_equal(number("ZCARD " PREFIX "uniting"), 1);
+    assert_string_equal(pop(&f, 30, &p), "a");
+    assert_int_equal(number("ZCARD " PREFIX "uniting"), 0);
+    assert_true(keeps_unfinished(&f, "n2"));
+    recover_all(&f);
+    assert_false(keeps_unfinished(&f, "n2"));
+    assert_string_equal(fetch(&f, SERIATIM_FETCH, "b")->state, "unproven");
     assert_sound(&f);
     close_queue(&f);
 }
@@ -1020,6 +1118,8 @@ int main(void)
         cmocka_unit_test(test_r_pop_18_an_acknowledgement_remembers_the_score),
         cmocka_unit_test(test_r_pop_18_a_checkpoint_remembers_the_score),
         cmocka_unit_test(test_r_pop_16_payloads_that_cannot_be_read_go_to_the_morgue),
+        cmocka_unit_test(test_r_pop_16_the_last_of_many_payloads_goes_to_the_morgue),
+        cmocka_unit_test(test_r_pop_16_a_report_without_a_known_payload_is_a_failure),
         cmocka_unit_test(test_r_pop_16_a_record_that_cannot_be_read_stalls_nothing),
         cmocka_unit_test(test_r_pop_7_the_queues_go_in_the_order_named),
         cmocka_unit_test(test_r_pop_8_queues_with_weights_take_turns),
@@ -1030,6 +1130,8 @@ int main(void)
         cmocka_unit_test(test_scheduled_payloads_arrive_by_a_pop),
         cmocka_unit_test(test_r_pop_10_a_server_and_a_popper_share_a_shard),
         cmocka_unit_test(test_r_pop_10_a_change_of_owner_leaves_a_popped_id_alone),
+        cmocka_unit_test(test_r_pop_10_an_id_unites_though_the_owner_of_its_shard_is_dead),
+        cmocka_unit_test(test_r_pop_10_a_pop_that_unites_ids_leaves_the_runs_of_a_dead_owner),
         cmocka_unit_test(test_r_pop_11_a_claim_ends_what_a_popper_did_not_acknowledge),
         cmocka_unit_test(test_check_repairs_a_popped_id_without_an_end),
         cmocka_unit_test(test_r_pop_12_a_serial_shard_runs_one_id_at_a_time),

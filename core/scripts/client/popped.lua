@@ -11,7 +11,8 @@
 --          'release'     hands the id back as it is
 --          'extend'      time: from now to the end of the run, which goes on
 --          'snooze'      time: until the id is due again; if key is not '', text replaces the first payload that is left
---          'reject'      text: the reason; key: packed stamps >d of payloads that cannot be read: they go to the morgue, and the rest comes back
+--          'reject'      text: the reason; key: packed stamps >d of payloads that cannot be read: they go to the morgue, and the rest comes back.
+--                        If the run has none of them, it fails with the default back-off: else the same payloads would be popped without end
 --   key: stamp and score of the last delivered payload, packed >dd
 -- Returns 1: done; 2: some payloads are removed, send it again with a new sequence; 0: refused. The same sequence gets the same answer
 --   again. Error replies: STALE pop (the client has used a later sequence)
@@ -119,15 +120,29 @@ local function take_done(r)
   return answer == '2'
 end
 
+-- The delivered payloads of a spilled record up to the last one that cannot be read, and few others: a delivery has at most 1,000 payloads,
+-- and more than 1 MiB only if it has one.
+local function first_entries(r)
+  local entries, bytes, step, last, found = {}, 0, min(50, portion(r)), sub(key, -8), false
+  repeat
+    local part = spilled_entries(first, id, #entries, step)
+    for i = 1, #part do
+      bytes = bytes + #part[i].payload + #part[i].context
+      entries[#entries + 1] = part[i]
+      found = found or pack('>d', part[i].stamp) == last
+    end
+  until found or #part < step or #entries >= 1000 or bytes > 1048576
+  return entries
+end
+
 local function come_back_as(r, digit)
-  if kind == 'reject' then
-    reject(id, r, 0, text, 2 * PORTION, key, hooked)
+  if kind == 'reject' and reject(id, r, r.entries or first_entries(r), text, key, hooked) then
     go_on(id, r, digit)
     return
   end
   count_pop(r)
-  if kind == 'fail' then
-    fail(id, r, digit, time or back_off(r.retry + 1), text, limit, action, hooked)
+  if kind == 'fail' or kind == 'reject' then
+    fail(id, r, digit, kind == 'fail' and time or back_off(r.retry + 1), text, limit, action, hooked)
   elseif kind == 'snooze' then
     local at = r.entries and r.entries[lowest(r.entries)] or not r.entries and spilled_entries(first, id, 0, 1)[1]
     if key ~= '' and at then replace(id, r, at.stamp, text) end

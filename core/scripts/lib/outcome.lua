@@ -15,11 +15,10 @@ local function finish(id, digit)
   end
 end
 
--- Removes entries of a running record, by stamp. Those of a spilled record lie among the `places` entries behind `from`: it is
--- not read whole. Returns them.
-local function pick(id, r, stamps, from, places)
+-- Removes entries of a running record, by stamp, and returns them. They are among `entries`: all of the record, or, because a spilled
+-- record is not read whole, some of it.
+local function pick(id, r, entries, stamps)
   local picked, kept = {}, {}
-  local entries = r.entries or spilled_entries(first, id, from, places)
   for i = 1, #entries do
     local list = stamps[entries[i].stamp] and picked or kept
     list[#list + 1] = entries[i]
@@ -30,8 +29,8 @@ end
 
 -- Removes the entry with the lowest score.
 local function take_oldest(id, r)
-  if r.entries then return pick(id, r, {[r.entries[lowest(r.entries)].stamp] = true}) end
-  return pick(id, r, {[spilled_entries(first, id, 0, 1)[1].stamp] = true}, 0, 1)
+  local entries = r.entries or spilled_entries(first, id, 0, 1)
+  return pick(id, r, entries, {[entries[lowest(entries)].stamp] = true})
 end
 
 -- What remains of a run goes back, or, if nothing remains, what was pushed meanwhile goes on.
@@ -42,15 +41,16 @@ local function go_on(id, r, digit)
   promoted = 1
 end
 
--- Payloads of a run that cannot be read go to the morgue.
-local function reject(id, r, from, text, places, action, hooked)
+-- Payloads of a run that cannot be read go to the morgue: those of `entries` whose stamps are packed >d. Was there one?
+local function reject(id, r, entries, text, packed, hooked)
   local stamps = {}
-  for i = 1, #action, 8 do stamps[unpack_struct('>d', action, i)] = true end
-  local picked = pick(id, r, stamps, from, min(places, 2 * PORTION))
-  if not picked[1] then return end
+  for i = 1, #packed, 8 do stamps[unpack_struct('>d', packed, i)] = true end
+  local picked = pick(id, r, entries, stamps)
+  if not picked[1] then return false end
   if hooked then notify_entries(TELLER, id, {retry = r.retry, error = text}, picked) end
   bury(id, picked, text, FOLD)
   note(id, EVENT_BURIED, #picked, text)
+  return true
 end
 
 -- A run fails: time until the next one, limit is max_retry_count, action on_exhausted.

@@ -189,7 +189,7 @@ else
     elseif kind == 'bury' then
       local r = digit and record_of_run(id)
       if r then
-        reject(id, r, tonumber(time), text, tonumber(limit), action, hooked)
+        reject(id, r, r.entries or spilled_entries(first, id, tonumber(time), min(tonumber(limit), 2 * PORTION)), text, action, hooked)
         rewrite(first, id, r)
       end
     elseif digit then
@@ -213,7 +213,7 @@ else
         note(id, EVENT_SNOOZED, r.due)
         promoted = 1
       elseif kind == 'reject' then
-        reject(id, r, tonumber(time), text, tonumber(limit), action, hooked)
+        reject(id, r, r.entries or spilled_entries(first, id, tonumber(time), min(tonumber(limit), 2 * PORTION)), text, action, hooked)
         go_on(id, r, digit)
       else
         put_back(id, r, FOLD, digit >= RUN_TO_PARK)
