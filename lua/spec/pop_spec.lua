@@ -169,6 +169,19 @@ describe("pop", function()
     assert.truthy(dead.error:find("undecodable payload", 1, true))
   end)
 
+  it("R-POP-16: ends its wait amid deliveries of which nothing can be read", function()
+    local raw = seriatim.worker { name = "Raw", queue_name = "Orders", codec = "raw", shards_count = 2 }
+    local broken = {}
+    for n = 1, 150 do
+      broken[n] = { id = n, payload = "{" }
+    end
+    raw:perform_async(broken)
+    for _, dead in ipairs { 100, 150 } do
+      logged(log.ERROR, function() assert.is_nil(pop({ wait = 0 }, orders)) end)
+      assert.equal(dead, assert(raw:metrics()).morgue_length)
+    end
+  end)
+
   it("R-POP-16: with ttr = 0 delivers what can be read and logs the rest", function()
     local raw = seriatim.worker { name = "Raw", queue_name = "Orders", codec = "raw", shards_count = 2 }
     raw:perform_async { { id = "x", payload = "{", score = 1 }, { id = "x", payload = '"good"', score = 2 } }

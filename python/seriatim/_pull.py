@@ -31,7 +31,8 @@ def pop(
     weights: Mapping[Any, int] | None = None,
 ) -> Delivery | None:
     """
-    Takes the first id that is due: all shards of the first queue go before the second. None: no id was due.
+    Takes the first id that is due: all shards of the first queue go before the second. None: no id was due, or the wait
+    ended after 100 deliveries of which nothing could be read.
 
     queues: one queue or up to 1000, by names or workers.
     wait: seconds to wait if no id is due, 0 to 60.

@@ -263,6 +263,18 @@ def test_r_pop_16_payloads_that_cannot_be_read_go_to_the_morgue_and_the_pop_goes
     assert "payloads cannot be read" in caplog.text
 
 
+def test_r_pop_16_a_pop_ends_its_wait_amid_deliveries_of_which_nothing_can_be_read() -> None:
+    for call in (pop, lambda queue: asyncio.run(seriatim.apop(queue, wait=0))):
+        raw = worker("Broken", codec="raw")
+        raw.perform_async([{"id": n, "payload": b"no JSON"} for n in range(150)])
+        raw.codec = "json"
+        assert call(raw) is None
+        assert includes(raw.metrics, busy=0, morgue_length=100)
+        assert call(raw) is None
+        assert includes(raw.metrics, morgue_length=150)
+        raw.actions.delete_queue(force=True)
+
+
 def test_r_pop_16_what_can_be_read_is_given_where_ttr_0_has_ended_the_delivery() -> None:
     raw = worker("Lossy", codec="raw", fold="list")
     raw.perform_async([{"id": 1, "payload": b"no JSON"}, {"id": 2, "payload": b"no JSON"}, {"id": 2, "payload": b"2"}])

@@ -196,6 +196,16 @@ RSpec.describe "Seriatim.pop" do
     expect(@log.string).to include("payloads cannot be read")
   end
 
+  it "R-POP-16: ends its wait amid deliveries of which nothing can be read" do
+    raw = worker("Broken", codec: :raw)
+    raw.perform_async(Array.new(150) { |i| { id: i, payload: "no JSON" } })
+    raw.codec = :json
+    expect(pop(raw, wait: 0)).to be_nil
+    expect(raw.metrics).to include(busy: 0, morgue_length: 100)
+    expect(pop(raw, wait: 0.001)).to be_nil
+    expect(raw.metrics).to include(morgue_length: 150)
+  end
+
   it "R-POP-16: gives what can be read where ttr: 0 has ended the delivery" do
     raw = worker("Lossy", codec: :raw, fold: :list)
     raw.perform_async([{ id: 1, payload: "no JSON" }, { id: 2, payload: "no JSON" }, { id: 2, payload: "2" }])

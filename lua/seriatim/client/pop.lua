@@ -18,6 +18,7 @@ local LONGEST_WAIT = 60 -- seconds
 local SHORTEST_RUN, LONGEST_RUN = 0.001, 31536000 -- seconds
 local LONGEST_DELAY = 100 * 365.25 * 86400 -- seconds
 local MOST_REJECTED = 250 -- payloads of one report
+local UNREADABLE = 100 -- deliveries: after as many of which nothing can be given, a pop whose wait is over ends
 local BACK_OFF = -1 -- of retry_in: the default back-off
 local OPTIONS = { "wait", "ttr", "max", "weights" }
 local STATE = {} -- the key of what is not for the user
@@ -324,7 +325,7 @@ end
 ---Payloads that cannot be read go to the morgue. Raises misuse before anything is sent.
 ---@param queues string|seriatim.Worker|(string|seriatim.Worker)[]  a queue or up to 1000, no queue twice
 ---@param options seriatim.PopOptions?
----@return seriatim.PoppedDelivery?  nil: no id is due
+---@return seriatim.PoppedDelivery?  nil: no id is due, or the wait ended after 100 deliveries of which nothing could be read
 ---@return seriatim.Error? err
 function pops.pop(queues, options)
   local list, names = queues_of(queues)
@@ -334,6 +335,7 @@ function pops.pop(queues, options)
   local ttr = ttr_of(given.ttr == nil and 30 or given.ttr)
   local most = validate.integer("max", given.max == nil and MOST_PAYLOADS or given.max, 1, MOST_PAYLOADS)
   local deadline = native.now_ms() + wait * 1000
+  local rounds = 0
   repeat
     local popped, queue = ask(list, weights, math.max(deadline - native.now_ms(), 0) / 1000, ttr, most)
     if not popped then
@@ -343,7 +345,8 @@ function pops.pop(queues, options)
     if delivery or err then
       return delivery or nil, err
     end
-  until false
+    rounds = rounds + 1
+  until rounds >= UNREADABLE and native.now_ms() >= deadline
 end
 
 return pops

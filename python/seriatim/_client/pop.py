@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from itertools import count
 from typing import Any, NamedTuple
 
 from .. import _log, _native
@@ -16,6 +17,8 @@ from .delivery import Delivery
 
 REJECTED = 250
 """Payloads that the core takes in one call."""
+UNREADABLE = 100
+"""Deliveries: after as many of which nothing can be given, a pop whose wait is over ends."""
 
 
 class Source(NamedTuple):
@@ -44,8 +47,8 @@ class Pop:
         if not 1 <= len(sources) <= 1000:
             raise Invalid(f"queues must be 1 to 1000 queues, not {len(sources)}")
         names = [source.name for source in sources]
-        name, count = Counter(names).most_common(1)[0]
-        if count > 1:
+        name, times = Counter(names).most_common(1)[0]
+        if times > 1:
             raise Invalid(f"queues: {name!r} is named twice")
         self._weights = None if weights is None else _weights(weights, names)
         self._wait = float(validate.seconds("wait", wait, 0.0, 60.0))
@@ -56,7 +59,7 @@ class Pop:
 
     def call(self) -> Delivery | None:
         deadline = time.monotonic() + self._wait
-        while True:
+        for attempt in count(1):
             with pool.current("pops").lend() as connection:
                 popped = connection.pop(*self._asked(deadline))
             read = self._read(popped)
@@ -66,10 +69,13 @@ class Pop:
                 _reject(read.token, read.report)
             elif read.readable is not None:
                 return read.readable
+            if attempt >= UNREADABLE and time.monotonic() >= deadline:
+                break
+        return None
 
     async def acall(self) -> Delivery | None:
         deadline = time.monotonic() + self._wait
-        while True:
+        for attempt in count(1):
             async with (await pool.acurrent("pops")).lend() as connection:
                 popped = await connection.apop(*self._asked(deadline))
             read = self._read(popped)
@@ -79,6 +85,9 @@ class Pop:
                 await _areject(read.token, read.report)
             elif read.readable is not None:
                 return read.readable
+            if attempt >= UNREADABLE and time.monotonic() >= deadline:
+                break
+        return None
 
     def _asked(self, deadline: float) -> tuple[list[_native.QueueSettings], list[int] | None, float, float, int]:
         left = max(deadline - time.monotonic(), 0.0)

@@ -10,7 +10,7 @@ module Seriatim
     #   a failure. 0: the id is taken and ended at once, and is lost if this process dies
     # @param max [Integer] the most payloads of a delivery, 1 to 1000; it also ends at 1 MiB. The others come when these have ended
     # @param weights [Hash, nil] of each queue that is named, 1 to 1,000,000: the queues take turns by them, and an empty one loses its turn
-    # @return [Delivery, nil] nil: no id was due
+    # @return [Delivery, nil] nil: no id was due, or the wait ended after 100 deliveries of which nothing could be read
     # @raise [Invalid] before anything is sent, naming the argument
     # @raise [Error] when Redis cannot be reached or refuses
     def pop(queues, wait: 2, ttr: 30, max: 1000, weights: nil)
@@ -26,7 +26,8 @@ module Seriatim
     Source = Struct.new(:name, :settings, :codec)
     NAME_BYTES = Native.worker_settings.find { |setting| setting[:name] == :queue_name }.fetch(:range)
     REJECTED = 250 # payloads that the core takes in one call
-    private_constant :Source, :NAME_BYTES, :REJECTED
+    UNREADABLE = 100 # deliveries: after as many of which nothing can be given, a pop whose wait is over ends
+    private_constant :Source, :NAME_BYTES, :REJECTED, :UNREADABLE
 
     # The settings of a queue without a worker in this process: as Redis has them. The same object each time, by which a connection knows
     # that it has them already.
@@ -44,12 +45,12 @@ module Seriatim
     # @return [Delivery, nil]
     def call
       deadline = monotonic + @wait
-      loop do
+      (1..).each do |round|
         place, *row = ask([deadline - monotonic, 0.0].max)
         return unless place
 
         delivery = read(@sources[place], row)
-        return delivery if delivery
+        return delivery if delivery || (round >= UNREADABLE && monotonic >= deadline)
       end
     end
 
