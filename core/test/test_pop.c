@@ -852,19 +852,25 @@ static void test_check_repairs_a_popped_id_without_an_end(void **state)
     close_queue(&f);
 }
 
-static void test_r_pop_12_a_serial_shard_runs_one_id_at_a_time(void **state)
+static fixture open_serial(void)
 {
     fixture f = open_queue(1, "merge");
     seriatim_queue_settings settings;
-    popped p;
-    char run[64];
-    (void)state;
     seriatim_queue_settings_init(&settings);
     settings.name = "Q";
     settings.name_len = 1;
     settings.shards_count = 1;
     settings.serial_shards = 1;
     done(&f, seriatim_client_queue(f.client, &settings, &f.queue));
+    return f;
+}
+
+static void test_r_pop_12_a_serial_shard_runs_one_id_at_a_time(void **state)
+{
+    fixture f = open_serial();
+    popped p;
+    char run[64];
+    (void)state;
     push(&f, "a", "x", none);
     push(&f, "b", "x", none);
     assert_string_equal(pop(&f, 30, &p), "a");
@@ -875,6 +881,26 @@ static void test_r_pop_12_a_serial_shard_runs_one_id_at_a_time(void **state)
     assert_int_equal(claim(&f, "1", run), 1);
     assert_string_equal(pop(&f, 30, NULL), "-");
     settle_done(&f, "b", run);
+    close_queue(&f);
+}
+
+/* A repair removes the run; the state of the shard still says that a popper runs an id alone. */
+static void test_r_pop_12_a_popped_run_that_is_gone_holds_up_no_serial_shard(void **state)
+{
+    fixture f = open_serial();
+    char run[64];
+    (void)state;
+    push(&f, "a", "x", none);
+    push(&f, "b", "x", none);
+    push(&f, "c", "x", none);
+    acquire(&f, "n1");
+    assert_string_equal(pop(&f, 30, NULL), "a");
+    REDIS("HDEL " PREFIX "jobs a");
+    assert_string_equal(kinds_found(&f, f.queue, 1), "run");
+    assert_int_equal(claim(&f, "1", run), 1);
+    settle_done(&f, "b", run);
+    assert_string_equal(pop(&f, 30, NULL), "c");
+    assert_int_equal(claim(&f, "1", run), 0);
     close_queue(&f);
 }
 
@@ -1135,6 +1161,7 @@ int main(void)
         cmocka_unit_test(test_r_pop_11_a_claim_ends_what_a_popper_did_not_acknowledge),
         cmocka_unit_test(test_check_repairs_a_popped_id_without_an_end),
         cmocka_unit_test(test_r_pop_12_a_serial_shard_runs_one_id_at_a_time),
+        cmocka_unit_test(test_r_pop_12_a_popped_run_that_is_gone_holds_up_no_serial_shard),
         cmocka_unit_test(test_r_pop_13_a_step_with_a_socket_makes_no_second_connection),
         cmocka_unit_test(test_r_pop_13_a_waiting_popper_is_woken),
         cmocka_unit_test(test_a_waiting_popper_survives_a_cut),

@@ -95,7 +95,8 @@ local function take(id, record, kind)
 end
 
 -- With serial_shards, a popper has the one id of the shard that may run. Nothing is claimed until its run ends, which wakes the owner.
-local alone = flags % (2 * FLAG_ALONE) >= FLAG_ALONE
+-- A run that a repair or an eviction has removed leaves the flag set.
+local alone = flags % (2 * FLAG_ALONE) >= FLAG_ALONE and call('HLEN', RUNNING) > call('HEXISTS', RUNNING, '')
 local taking, doubted = not again and not paused and not alone and limit > 0, flags % (2 * FLAG_DOUBTED) >= FLAG_DOUBTED
 local due_count, ready_count = call('ZCARD', DUE), call('LLEN', READY)
 if taking and wanted ~= CLAIM_READY then
