@@ -1023,6 +1023,48 @@ static void test_a_waiting_popper_survives_a_cut(void **state)
     close_queue(&f);
 }
 
+/* Pops for a short time until the client listens to all channels that it wants. */
+static void pop_until_subscribed(const fixture *f, size_t queue)
+{
+    seriatim_pop settings = plainly(f, 30);
+    int tries;
+    settings.queues = &queue;
+    settings.wait = 0.3;
+    for (tries = 0; tries < 100 && !f->client->listener.subscribed; tries++)
+        assert_string_equal(pop_as(f, &settings, NULL), "-");
+    assert_true(f->client->listener.subscribed);
+}
+
+/* The client adds a channel to a connection that is lost, which it does not know yet. */
+static void test_r_pop_13_a_pop_of_a_further_queue_survives_a_cut(void **state)
+{
+    fixture f = open_queue(1, "merge"), other = another(1, "merge");
+    size_t further = add_queue(f.client, "B", 1, 1, "merge");
+    seriatim_pop settings = plainly(&f, 30);
+    int64_t began;
+    (void)state;
+    other.queue = add_queue(other.client, "B", 1, 1, "merge");
+    push_later(&f, "first", "x", 3600);
+    push_later(&other, "first", "x", 3600);
+    pop_until_subscribed(&f, f.queue);
+    REDIS("CLIENT KILL TYPE pubsub");
+    settings.queues = &further;
+    settings.wait = 30;
+    assert_int_equal(seriatim_pop_begin(f.client, &settings), SERIATIM_OK);
+    while (srt_client_sleeps(f.client) < 0) {
+        assert_int_equal(seriatim_link_step(f.link), SERIATIM_AGAIN);
+        if (srt_client_sleeps(f.client) < 0)
+            assert_int_equal(seriatim_link_wait(f.link), SERIATIM_OK);
+    }
+    push(&other, "a", "x", none);
+    began = srt_clock_ms();
+    assert_int_equal(drive(f.link), SERIATIM_OK);
+    assert_non_null(seriatim_pop_result(f.client));
+    assert_true(srt_clock_ms() - began < 9000); /* not because it looked again after 10 seconds */
+    seriatim_link_free(other.link);
+    close_queue(&f);
+}
+
 /* All of them listen to one message; each of the ids is taken once. */
 static void test_r_pop_13_ten_poppers_take_ten_ids(void **state)
 {
@@ -1168,6 +1210,7 @@ int main(void)
         cmocka_unit_test(test_r_pop_13_a_wait_ends_in_time),
         cmocka_unit_test(test_r_pop_13_ten_poppers_take_ten_ids),
         cmocka_unit_test(test_r_pop_11_a_waiting_popper_takes_what_another_lost),
+        cmocka_unit_test(test_r_pop_13_a_pop_of_a_further_queue_survives_a_cut),
         cmocka_unit_test(test_r_pop_14_a_pop_that_is_sent_twice_takes_one_id),
         cmocka_unit_test(test_misuse_is_refused),
     };

@@ -89,12 +89,10 @@ int srt_listener_connected(seriatim_client *c, const char *user, const char *pas
 
 void srt_listener_disconnected(seriatim_client *c)
 {
-    int was_subscribed = c->listener.subscribed;
     c->listener.subscribed = 0;
     c->listener.unconfirmed = 0;
     srt_session_disconnected(&c->listener.session);
-    if (was_subscribed)
-        srt_client_wake(c); /* it sleeps for longer than it may without a subscription */
+    srt_client_wake(c); /* it may sleep for longer than it should without a subscription */
 }
 
 /* What came unasked: the confirmation of a channel, or a message. */

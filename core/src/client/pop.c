@@ -106,13 +106,14 @@ static int64_t least(int64_t a, int64_t b)
 /* No queue has a due id: ends, or sleeps until one may be due. */
 static int pop_rest(seriatim_client *c, pop_state *p)
 {
-    int64_t left = p->wait_ms - c->spent_ms, most = c->listener.subscribed ? POP_RECHECK_MS : POP_POLL_MS;
+    int64_t left = p->wait_ms - c->spent_ms, most;
     size_t i;
     if (left <= 0)
         return SERIATIM_OK;
     for (i = 0; i < p->queue_count; i++)
         if (srt_listener_add(c, srt_client_queue_at(c, p->queues[i])) != SERIATIM_OK)
             return srt_operator_nomem(c);
+    most = c->listener.subscribed ? POP_RECHECK_MS : POP_POLL_MS; /* a channel that was just added is not confirmed */
     srt_client_sleep(c, least(least(left, most), p->next_ms));
     return SERIATIM_OK;
 }
