@@ -1105,6 +1105,34 @@ static void test_r_pop_11_a_waiting_popper_takes_what_another_lost(void **state)
     close_queue(&f);
 }
 
+/* ---- Settings that change -------------------------------------------------------------------- */
+
+static void age_settings(const fixture *f)
+{
+    f->client->registry.queues[f->queue]->read_at -= 61;
+}
+
+static void test_r_settings_2_a_popper_sees_changed_settings(void **state)
+{
+    fixture f = open_queue(1, "merge");
+    popped p;
+    (void)state;
+    push(&f, "a", "x", none);
+    push(&f, "b", "x", none);
+    assert_string_equal(pop(&f, 30, &p), "a");
+    REDIS("HSET seriatim:{Q}:settings serial_shards 1");
+    age_settings(&f);
+    assert_string_equal(pop(&f, 30, NULL), "-");
+    REDIS("HSET seriatim:{Q}:settings max_retry_count 0");
+    age_settings(&f);
+    assert_int_equal(say_seconds(&f, &p, SERIATIM_POPPED_FAIL, 9, "boom"), SERIATIM_OK);
+    assert_string_equal(payloads(&f, SERIATIM_MORGUE_FETCH, "a"), "x");
+    assert_null(seriatim_client_warning(f.client)); /* a popper goes by Redis, whatever its own code says */
+    assert_string_equal(pop(&f, 30, NULL), "b");
+    assert_sound(&f);
+    close_queue(&f);
+}
+
 /* ---- The same call again ---------------------------------------------------------------------- */
 
 static redisReply *call_pop(const char *sequence, const char *ttr)
@@ -1211,6 +1239,7 @@ int main(void)
         cmocka_unit_test(test_r_pop_13_ten_poppers_take_ten_ids),
         cmocka_unit_test(test_r_pop_11_a_waiting_popper_takes_what_another_lost),
         cmocka_unit_test(test_r_pop_13_a_pop_of_a_further_queue_survives_a_cut),
+        cmocka_unit_test(test_r_settings_2_a_popper_sees_changed_settings),
         cmocka_unit_test(test_r_pop_14_a_pop_that_is_sent_twice_takes_one_id),
         cmocka_unit_test(test_misuse_is_refused),
     };

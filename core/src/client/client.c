@@ -7,7 +7,7 @@
 #include <string.h>
 
 #define CLIENT_KIND_LAYOUT (-1)
-#define CLIENT_SETTINGS_AGE 60.0 /* seconds after which a push asks for its queue's settings again */
+#define CLIENT_SETTINGS_AGE 60.0 /* seconds after which a push or pop asks for its queue's settings again */
 #define CLIENT_MAX_PAYLOAD ((size_t)128 * 1024 * 1024) /* half of the largest answer that the reader accepts */
 
 /* srt_request.number: the stream offset at which a request begins, or one of these. */
@@ -287,7 +287,7 @@ int srt_client_start(seriatim_client *c, const srt_operation *operation, size_t 
     c->spent_ms = 0;
     c->sleep_ms = -1;
     c->stale = target && (target->generation == 0 || operation->fresh ||
-                          (operation->minds && client_settings_are_old(c, target)));
+                          (operation->rereads && client_settings_are_old(c, target)));
     if (!target && queue != SRT_NO_QUEUE)
         srt_client_fail(c, SERIATIM_INVALID);
     else if (!c->stale)
@@ -523,7 +523,7 @@ static int client_take_layout(seriatim_client *c, const srt_reply *reply)
     queue->read_at = c->unix_time;
     if (absent)
         srt_queue_forget_layout(&c->registry, queue);
-    else if (c->operation->minds && queue->own.shards_count)
+    else if (c->operation->warns && queue->own.shards_count)
         client_warn(c, queue);
     if (queue->generation == c->stale_generation && c->stale_generation != 0)
         return SERIATIM_AGAIN;

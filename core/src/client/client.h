@@ -41,7 +41,8 @@ typedef struct srt_done {
 typedef struct srt_operation {
     int fresh;   /* 1: layout and settings are asked for even if they are known */
     int creates; /* 1: creates a queue that does not exist, if its shards_count is not 0; other operations never do */
-    int minds;   /* 1: reads settings again that are a minute old, and warns of each that the code sets otherwise */
+    int rereads; /* 1: reads settings again that are a minute old */
+    int warns;   /* 1: warns of each setting that the code sets otherwise than Redis */
     int limited; /* 1: a push, whose limit is push_timeout */
     int every_answer; /* 1: answers are handed on even after srt_client_fail */
     /* queue: NULL for SRT_NO_QUEUE; its shards_count is 0 when Redis knows no such queue and it must not be made. */

@@ -358,7 +358,8 @@ static int pop_keep(seriatim_client *c, pop_state *p, const seriatim_pop *pop)
 
 int seriatim_pop_begin(seriatim_client *c, const seriatim_pop *pop)
 {
-    static const srt_operation operation = {.send = pop_send,
+    static const srt_operation operation = {.rereads = 1,
+                                            .send = pop_send,
                                             .on_reply = pop_on_reply,
                                             .on_refused = pop_on_refused,
                                             .on_awake = pop_on_awake,

@@ -174,7 +174,7 @@ static int popped_queue(seriatim_client *c, const popped_state *p, size_t *queue
 int seriatim_popped_begin(seriatim_client *c, seriatim_text token, const seriatim_popped_outcome *outcome)
 {
     static const srt_operation operation = {
-        .send = popped_send, .on_reply = popped_on_reply, .release = popped_release};
+        .rereads = 1, .send = popped_send, .on_reply = popped_on_reply, .release = popped_release};
     size_t queue;
     int status = srt_client_begin(c);
     if (status == SERIATIM_OK)

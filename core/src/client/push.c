@@ -179,7 +179,8 @@ int seriatim_push_send(seriatim_client *c)
 {
     static const srt_operation operation = {
         .creates = 1,
-        .minds = 1,
+        .rereads = 1,
+        .warns = 1,
         .limited = 1,
         .every_answer = 1,
         .send = srt_push_send,
