@@ -1065,6 +1065,58 @@ static void test_r_pop_13_a_pop_of_a_further_queue_survives_a_cut(void **state)
     close_queue(&f);
 }
 
+static long long connections(const char *which)
+{
+    redisReply *reply = redis("INFO stats");
+    const char *at = strstr(reply->str, which);
+    long long count;
+    assert_non_null(at);
+    count = strtoll(at + strlen(which), NULL, 10);
+    freeReplyObject(reply);
+    return count;
+}
+
+/* Too many clients is a condition that passes. */
+static void test_r_pop_13_a_popper_subscribes_when_redis_has_room_again(void **state)
+{
+    fixture f = open_queue(1, "merge");
+    seriatim_pop settings = plainly(&f, 30);
+    long long before = connections("rejected_connections:");
+    int tries;
+    (void)state;
+    push_later(&f, "first", "x", 3600);
+    settings.wait = 0.3;
+    REDIS("CONFIG SET maxclients 1");
+    for (tries = 0; tries < 100 && connections("rejected_connections:") < before + 3; tries++)
+        assert_string_equal(pop_as(&f, &settings, NULL), "-");
+    REDIS("CONFIG SET maxclients 10000");
+    assert_true(connections("rejected_connections:") >= before + 3);
+    pop_until_subscribed(&f, f.queue);
+    close_queue(&f);
+}
+
+static void test_r_pop_13_a_refused_popper_subscribes_a_minute_later(void **state)
+{
+    fixture f = open_queue(1, "merge");
+    seriatim_pop settings = plainly(&f, 30);
+    long long made;
+    int tries;
+    (void)state;
+    push_later(&f, "first", "x", 3600);
+    settings.wait = 0.3;
+    REDIS("ACL SETUSER default -subscribe");
+    for (tries = 0; tries < 100 && !f.client->listener.refused; tries++)
+        assert_string_equal(pop_as(&f, &settings, NULL), "-");
+    REDIS("ACL SETUSER default +subscribe");
+    assert_true(f.client->listener.refused);
+    made = connections("total_connections_received:");
+    assert_string_equal(pop_as(&f, &settings, NULL), "-");
+    assert_int_equal(connections("total_connections_received:"), made);
+    f.client->listener.refused_at -= 61;
+    pop_until_subscribed(&f, f.queue);
+    close_queue(&f);
+}
+
 /* All of them listen to one message; each of the ids is taken once. */
 static void test_r_pop_13_ten_poppers_take_ten_ids(void **state)
 {
@@ -1239,6 +1291,8 @@ int main(void)
         cmocka_unit_test(test_r_pop_13_ten_poppers_take_ten_ids),
         cmocka_unit_test(test_r_pop_11_a_waiting_popper_takes_what_another_lost),
         cmocka_unit_test(test_r_pop_13_a_pop_of_a_further_queue_survives_a_cut),
+        cmocka_unit_test(test_r_pop_13_a_popper_subscribes_when_redis_has_room_again),
+        cmocka_unit_test(test_r_pop_13_a_refused_popper_subscribes_a_minute_later),
         cmocka_unit_test(test_r_settings_2_a_popper_sees_changed_settings),
         cmocka_unit_test(test_r_pop_14_a_pop_that_is_sent_twice_takes_one_id),
         cmocka_unit_test(test_misuse_is_refused),

@@ -437,8 +437,7 @@ void srt_client_sent(seriatim_client *c, size_t len)
 
 /* ---- Answers ------------------------------------------------------------------------------- */
 
-/* Redis, or a proxy before it, cannot answer now; the same request may succeed later. */
-static int client_must_pause(int status, const char *text)
+int srt_client_must_pause(int status, const char *text)
 {
     return status == SERIATIM_LOADING || status == SERIATIM_READONLY ||
            (status == SERIATIM_SERVER &&
@@ -549,7 +548,7 @@ static int client_take(seriatim_client *c, srt_request *r, const srt_reply *repl
     const srt_token *root = &reply->tokens[0];
     srt_error_clear(error);
     srt_reply_status(root, error);
-    if (client_must_pause(error->status, error->message))
+    if (srt_client_must_pause(error->status, error->message))
         return client_pause(c, r, error);
     if (r->kind == CLIENT_KIND_LAYOUT && error->status == SERIATIM_OK && c->failed == SERIATIM_OK) {
         if (client_take_layout(c, reply) == SERIATIM_AGAIN) {
@@ -589,7 +588,7 @@ int srt_client_input(seriatim_client *c, const char *data, size_t len, seriatim_
     }
     if (status == SERIATIM_AGAIN)
         return SERIATIM_OK;
-    if (client_must_pause(status, error->message))
+    if (srt_client_must_pause(status, error->message))
         error->status = status == SERIATIM_SERVER ? SERIATIM_LOADING : status;
     return error->status;
 }

@@ -144,7 +144,8 @@ typedef struct srt_listener {
     int begun;          /* its memory is made */
     int wanted;         /* there are channels to listen to */
     int subscribed;     /* all are confirmed */
-    int refused;        /* Redis refuses them: it is not tried again */
+    int refused;        /* Redis refused them at refused_at: it is tried again a minute later */
+    double refused_at;  /* Unix seconds by the host's clock */
 } srt_listener;
 
 #define SRT_CLIENT_RELEASES 4
@@ -217,6 +218,8 @@ int srt_client_turn_to(seriatim_client *c, size_t queue);
 void srt_client_sleep(seriatim_client *c, int64_t ms);
 /* Ends the operation with this status when all answers have come. Returns status; its text must be in c->error. */
 int srt_client_fail(seriatim_client *c, int status);
+/* 1: Redis, or a proxy before it, cannot answer now with this error; the same request may succeed later. */
+int srt_client_must_pause(int status, const char *text);
 /* After srt_client_send: Redis may have executed the same request, which was sent before. */
 void srt_client_mark_left(srt_request *request);
 /* May Redis have executed this request, which waits for an answer? */

@@ -3,6 +3,8 @@
 
 #include <string.h>
 
+#define LISTENER_REFUSED 60.0 /* seconds after which a subscription that Redis refused is tried again */
+
 static void listener_free(seriatim_client *c)
 {
     srt_bytes_free(&c->listener.channels);
@@ -76,7 +78,9 @@ int srt_listener_add(seriatim_client *c, srt_queue *queue)
 
 int srt_listener_wanted(const seriatim_client *c)
 {
-    return c->listener.wanted && !c->listener.refused;
+    const srt_listener *l = &c->listener;
+    double since = c->unix_time - l->refused_at;
+    return l->wanted && (!l->refused || since >= LISTENER_REFUSED || since < 0);
 }
 
 int srt_listener_connected(seriatim_client *c, const char *user, const char *password, int database)
@@ -84,6 +88,7 @@ int srt_listener_connected(seriatim_client *c, const char *user, const char *pas
     srt_listener *l = &c->listener;
     int status = srt_session_connected(&l->session, user, password, database, c->name.len ? c->name.data : NULL);
     l->unconfirmed = 0;
+    l->refused = 0;
     return status == SERIATIM_OK ? listener_subscribe(l) : status;
 }
 
@@ -101,7 +106,9 @@ static int listener_take(seriatim_client *c, const srt_reply *reply, seriatim_er
     srt_listener *l = &c->listener;
     int status = srt_reply_status(&reply->tokens[0], error);
     if (status != SERIATIM_OK) {
-        l->refused = status == SERIATIM_AUTH || status == SERIATIM_SERVER;
+        l->refused =
+            (status == SERIATIM_AUTH || status == SERIATIM_SERVER) && !srt_client_must_pause(status, error->message);
+        l->refused_at = c->unix_time;
         return status;
     }
     if (reply->count < 4)
