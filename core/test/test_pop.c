@@ -584,6 +584,25 @@ static void push_to(fixture *f, size_t queue, const char *prefix, int count)
     f->queue = before;
 }
 
+/* Clients that each pop once, as a command does, take ids of more shards than the first. */
+static void test_r_pop_7_new_clients_begin_at_different_shards(void **state)
+{
+    fixture f = open_queue(2, "merge");
+    unsigned from[2] = {0, 0};
+    int i;
+    (void)state;
+    push_to(&f, f.queue, "a", 200);
+    for (i = 0; i < 40 && (!from[0] || !from[1]); i++) {
+        fixture once = another(0, "merge");
+        popped p;
+        assert_string_not_equal(pop(&once, 0, &p), "-");
+        from[seriatim_shard_of(p.id, strlen(p.id), 2)]++;
+        seriatim_link_free(once.link);
+    }
+    assert_true(from[0] && from[1]);
+    close_queue(&f);
+}
+
 static void test_r_pop_8_queues_with_weights_take_turns(void **state)
 {
     static const int64_t weights[] = {5, 1, 1};
@@ -1270,6 +1289,7 @@ int main(void)
         cmocka_unit_test(test_r_pop_16_a_report_without_a_known_payload_is_a_failure),
         cmocka_unit_test(test_r_pop_16_a_record_that_cannot_be_read_stalls_nothing),
         cmocka_unit_test(test_r_pop_7_the_queues_go_in_the_order_named),
+        cmocka_unit_test(test_r_pop_7_new_clients_begin_at_different_shards),
         cmocka_unit_test(test_r_pop_8_queues_with_weights_take_turns),
         cmocka_unit_test(test_r_pop_7_the_oldest_due_id_of_a_shard_comes_first),
         cmocka_unit_test(test_r_pop_1_stale_entries_are_passed_over),

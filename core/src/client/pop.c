@@ -66,9 +66,19 @@ srt_request *srt_pop_request(seriatim_client *c, const srt_queue *queue, unsigne
     return r;
 }
 
+/*
+ * The shard that is asked next. The first one depends on the client's random identity: if all began with shard 0,
+ * programs that pop once would leave the ids of the other shards waiting.
+ */
+static unsigned pop_shard(const seriatim_client *c, const pop_state *p, const srt_queue *queue)
+{
+    unsigned first = seriatim_shard_of(c->identity, SRT_IDENTITY, queue->shards_count);
+    return (first + queue->pop_shard + p->asked) % queue->shards_count;
+}
+
 static int pop_ask(seriatim_client *c, pop_state *p, const srt_queue *queue)
 {
-    srt_request *r = srt_pop_request(c, queue, (queue->pop_shard + p->asked) % queue->shards_count, srt_script_pop);
+    srt_request *r = srt_pop_request(c, queue, pop_shard(c, p, queue), srt_script_pop);
     if (!r)
         return SERIATIM_NOMEM;
     srt_request_int(r, p->ttr_us);
@@ -83,7 +93,7 @@ static int pop_ask(seriatim_client *c, pop_state *p, const srt_queue *queue)
 /* Asks for more payloads of the popped id: pop.lua answers with the first ones only. */
 static int pop_ask_slice(seriatim_client *c, pop_state *p, srt_queue *queue)
 {
-    unsigned shard = (queue->pop_shard + p->asked) % queue->shards_count;
+    unsigned shard = pop_shard(c, p, queue);
     char run[32];
     srt_request *r = srt_client_shard_request(c, queue, shard, srt_script_slice);
     if (!r)

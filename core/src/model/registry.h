@@ -33,7 +33,8 @@ typedef struct srt_queue {
     unsigned shards_count;
     srt_shard_keys *shards;
     size_t running; /* of a node: ids of all its shards that threads run now */
-    /* Of a client: where its next pop begins, and how much the queue has gathered of its weight. */
+    /* Of a client: how many shards its next pop begins behind its first one, and how much the queue has gathered of its
+     * weight. */
     unsigned pop_shard;
     unsigned pop_channels; /* shards whose wake-up channels it listens to */
     int64_t pop_credit;
