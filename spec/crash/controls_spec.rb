@@ -126,7 +126,9 @@ RSpec.describe "The checker fails" do
     program = Mutant.build("worker", "scripts/lib/move_scheduled.lua" => [["  unschedule(group.id, group.stamps)", "  if now % 2 == 0 then unschedule(group.id, group.stamps) end"]])
     kit.queue("Twice", **TASKS)
     at = Time.now.to_f + 0.5
-    kit["Twice"].perform_async(ids(100).map { |id| { id: id, payload: { n: 1, task: "flush" }, deliver_at: at } })
+    # At different times, so that they are moved in many calls: the mutant moves twice in about every second one.
+    jobs = ids(100).each_with_index.map { |id, i| { id: id, payload: { n: 1, task: "flush" }, deliver_at: at + (i * 0.02) } }
+    kit["Twice"].perform_async(jobs)
     kit.journal.pushed_to("Twice", ids(100), [1])
     kit.worker("c", program: program)
     kit.eventually { kit["Twice"].metrics.values_at(:scheduled, :length, :busy).sum.zero? }

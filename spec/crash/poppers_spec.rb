@@ -72,11 +72,10 @@ RSpec.describe "poppers" do
     poppers = Array.new(4) { popper }
     owner = server(nodes: 1, program: mutant)
     storm.during do
-      20.times do
-        sleep 2 # until the lease of the dead owner is over, and the new one has recovered its shards
+      10.times do # until a popper was running an id when the new owner recovered its shard
         owner.kill
         owner = server(nodes: 1, program: mutant)
-        break if kit.verdict.faults.key?(:concurrent)
+        break if 40.times.any? { sleep(0.2) && kit.verdict.faults.key?(:concurrent) }
       end
       sleep 1
     end
