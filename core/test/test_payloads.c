@@ -9,14 +9,9 @@
 #include <cmocka.h>
 
 #include <hiredis/hiredis.h>
-#include <math.h>
-#include <signal.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
-#include <sys/wait.h>
 #include <time.h>
-#include <unistd.h>
 
 #define SRT_SCRIPT_TEXTS
 #include "operators.h"
@@ -342,157 +337,6 @@ static void test_a_long_error_lies_beside_the_head(void **state)
     close_queue(&f);
 }
 
-/* The runs of a dead node come back in slices; until then nobody claims their ids, and what came meanwhile waits. */
-static void test_the_next_owner_recovers_runs_in_slices(void **state)
-{
-    fixture f = open_queue(1, "merge");
-    redisReply *reply;
-    char id[16], cursor[24] = "0";
-    int i, left = 300, calls = 0, busy;
-    (void)state;
-    acquire(&f, "n1");
-    for (i = 0; i < 300; i++) {
-        snprintf(id, sizeof id, "i%d", i);
-        push(&f, id, "1", none);
-    }
-    assert_int_equal(claim(&f, "1000", NULL), 300);
-    push(&f, "i7", "2", none);
-    push(&f, "new", "1", none);
-    reply = SCRIPT(acquire, "n2", "merge", "n1", f.lease);
-    assert_int_equal(reply->element[4]->integer, 1);
-    strcpy(f.lease, reply->element[1]->str);
-    strcpy(f.seen, reply->element[2]->str);
-    freeReplyObject(reply);
-    assert_int_equal(metrics(&f).busy, 300);
-    assert_int_equal(claim(&f, "1000", NULL), 1); /* new */
-    assert_int_equal(findings(&f, 0), 0);
-    while (recover_slice(&f, cursor)) {
-        busy = (int)metrics(&f).busy - 1;
-        assert_in_range(left - busy, 0, 220); /* a slice of a hash table */
-        assert_int_equal(metrics(&f).unproven, 300 - busy);
-        assert_int_equal(claim(&f, "1000", NULL), 0);
-        assert_int_equal(findings(&f, 0), 0);
-        left = busy;
-        calls++;
-    }
-    assert_in_range(calls, 3, 20);
-    assert_int_equal(left, 0);
-    assert_int_equal(fetch(&f, SERIATIM_FETCH, "i7")->payload_total, 2);
-    assert_string_equal(fetch(&f, SERIATIM_FETCH, "i7")->state, "unproven");
-    close_queue(&f);
-}
-
-/*
- * Many payloads that meet many: moved in slices, whoever owns the shard meanwhile; the id is not claimed, and pushes
- * join.
- */
-static void test_an_id_unites_in_slices(void **state)
-{
-    fixture f = open_queue(1, "merge");
-    char run[64], cursor[24] = "u";
-    redisReply *reply;
-    (void)state;
-    acquire(&f, "n1");
-    push_many(&f, "hot", 0, 2000);
-    assert_int_equal(claim(&f, "1", run), 1);
-    push_many(&f, "hot", 1000, 2000);
-    settle_failed(&f, "hot", run, "9", "bury");
-    assert_int_equal(metrics(&f).busy, 0);
-    assert_int_equal(count_of("ZCARD", "uniting"), 1);
-    assert_int_equal(claim(&f, "1000", NULL), 0);
-    assert_int_equal(recover_slice(&f, cursor), 1);
-    assert_int_equal(count_of("ZCARD", "nextspill:hot"), 1750);
-    assert_int_equal(findings(&f, 0), 0);
-    push(&f, "hot", "late", none);
-    reply = SCRIPT(release, f.lease, "");
-    assert_string_equal(reply->str, "OK");
-    freeReplyObject(reply);
-    assert_int_equal(findings(&f, 0), 0);
-    acquire(&f, "n2");
-    recover_all(&f);
-    assert_int_equal(fetch(&f, SERIATIM_FETCH, "hot")->payload_total, 3001);
-    assert_string_equal(fetch(&f, SERIATIM_FETCH, "hot")->state, "retrying");
-    assert_int_equal(count_of("EXISTS", "nextspill:hot") + count_of("EXISTS", "uniting"), 0);
-    assert_int_equal(findings(&f, 0), 0);
-    close_queue(&f);
-}
-
-/* What an operator does to an id that is uniting acts as on a run. */
-static void test_actions_apply_to_an_id_that_unites(void **state)
-{
-    fixture f = open_queue(1, "merge");
-    char run[64];
-    (void)state;
-    acquire(&f, "n1");
-    push_many(&f, "hot", 0, 1000);
-    assert_int_equal(claim(&f, "1", run), 1);
-    push_many(&f, "hot", 1000, 1000);
-    settle_failed(&f, "hot", run, "9", "bury");
-    assert_int_equal(act_on(&f, SERIATIM_PARK, "hot"), 1);
-    recover_all(&f);
-    assert_string_equal(fetch(&f, SERIATIM_FETCH, "hot")->state, "parked");
-    assert_int_equal(fetch(&f, SERIATIM_FETCH, "hot")->payload_total, 2000);
-    assert_int_equal(act_on(&f, SERIATIM_UNPARK, "hot"), 1);
-    assert_int_equal(claim(&f, "1", run), 1);
-    push_many(&f, "hot", 2000, 1000);
-    settle_failed(&f, "hot", run, "9", "bury");
-    assert_int_equal(act_on(&f, SERIATIM_DELETE, "hot"), 1);
-    push(&f, "hot", "later", none);
-    recover_all(&f);
-    assert_int_equal(fetch(&f, SERIATIM_FETCH, "hot")->payload_total, 1);
-    assert_string_equal(fetch(&f, SERIATIM_FETCH, "hot")->state, "waiting");
-    assert_int_equal(findings(&f, 0), 0);
-    close_queue(&f);
-}
-
-/* Actions move many payloads to many in slices, and none is lost or doubled. */
-static void test_actions_move_many_payloads_in_slices(void **state)
-{
-    fixture f = open_queue(1, "merge");
-    redisReply *reply;
-    char began[32], cursor[64];
-    int calls = 0;
-    (void)state;
-    acquire(&f, "n1");
-    push_many(&f, "hot", 0, 1200);
-    fail_all(&f, "hot");
-    assert_int_equal(act(&f, SERIATIM_KILL_ALL_FAILED_JOBS), 1);
-    push_many(&f, "hot", 1000, 1200);
-    fail_all(&f, "hot");
-    assert_int_equal(act(&f, SERIATIM_KILL_ALL_FAILED_JOBS), 1);
-    assert_int_equal(fetch(&f, SERIATIM_MORGUE_FETCH, "hot")->payload_total, 2200);
-    assert_null(fetch(&f, SERIATIM_FETCH, "hot"));
-    assert_int_equal(findings(&f, 0), 0);
-
-    push_many(&f, "hot", 2000, 1500);
-    assert_int_equal(act_on(&f, SERIATIM_MORGUE_QUEUE_UP, "hot"), 1);
-    assert_int_equal(fetch(&f, SERIATIM_FETCH, "hot")->payload_total, 3500);
-    assert_null(fetch(&f, SERIATIM_MORGUE_FETCH, "hot"));
-    assert_int_equal(findings(&f, 0), 0);
-
-    /* Some come while the failed ones are deleted, with scores before and after the old ones. */
-    fail_all(&f, "hot");
-    strcpy(began, "0");
-    cursor[0] = '\0';
-    do {
-        if (calls == 0) {
-            redisReply *state_of =
-                SCRIPT(perform_now, "0", "suspect 0"); /* tells what began means now, and finds nothing */
-            snprintf(began, sizeof began, "%s", state_of->element[0]->str);
-            freeReplyObject(state_of);
-            push_many(&f, "hot", 10000, 700);
-        }
-        reply = SCRIPT(delete_failed, began, cursor);
-        snprintf(cursor, sizeof cursor, "%s", reply->element[1]->str);
-        freeReplyObject(reply);
-        assert_int_equal(findings(&f, 0), 0);
-    } while (cursor[0] && ++calls < 50);
-    assert_in_range(calls, 5, 20);
-    assert_int_equal(fetch(&f, SERIATIM_FETCH, "hot")->payload_total, 700);
-    assert_string_equal(fetch(&f, SERIATIM_FETCH, "hot")->state, "delayed");
-    close_queue(&f);
-}
-
 /* What folds while a record is spilled is not counted. */
 static void test_equal_payloads_that_spill_are_counted_once(void **state)
 {
@@ -566,38 +410,6 @@ static void test_a_full_redis_refuses_every_push(void **state)
     close_queue(&f);
 }
 
-/* Many payloads that cannot be read go to the morgue in slices, and the run stays open until the last. */
-static void test_undecodable_payloads_are_buried_in_slices(void **state)
-{
-    fixture f = open_queue(1, "list");
-    redisReply *reply, *flat;
-    char run[64], stamps[8 * 400], sequence[8], from[16];
-    size_t i, slice;
-    (void)state;
-    push_many(&f, "hot", 0, 1000);
-    acquire(&f, "n1");
-    assert_int_equal(claim(&f, "1", run), 1);
-    push(&f, "hot", "behind", none);
-    flat = redis("ZRANGE " PREFIX "spill:hot 0 -1");
-    for (slice = 0; slice < 2; slice++) {
-        snprintf(sequence, sizeof sequence, "%d", (int)slice + 1);
-        snprintf(from, sizeof from, "%d",
-                 slice ? 100 : 0); /* 0 to 399; then 500 to 899, of which 400 lie in front no more */
-        for (i = 0; i < 400; i++)
-            memcpy(stamps + 8 * i, flat->element[i + 500 * slice]->str, 8);
-        reply = SCRIPT_BYTES(settle, stamps, sizeof stamps, f.lease, sequence, "list", "0", slice ? "reject" : "bury",
-                             "hot", run, from, "bad", "400");
-        assert_int_equal(reply->element[0]->integer, 0);
-        freeReplyObject(reply);
-        assert_int_equal(fetch(&f, SERIATIM_MORGUE_FETCH, "hot")->payload_total, 400 * (slice + 1));
-        assert_int_equal(metrics(&f).busy, slice ? 0 : 1);
-        assert_int_equal(findings(&f, 0), 0);
-    }
-    assert_int_equal(fetch(&f, SERIATIM_FETCH, "hot")->payload_total, 201);
-    freeReplyObject(flat);
-    close_queue(&f);
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -608,12 +420,7 @@ int main(void)
         cmocka_unit_test(test_a_long_error_lies_beside_the_head),
         cmocka_unit_test(test_equal_payloads_that_spill_are_counted_once),
         cmocka_unit_test(test_a_stray_spill_key_ends_a_push_before_it_writes),
-        cmocka_unit_test(test_actions_move_many_payloads_in_slices),
-        cmocka_unit_test(test_the_next_owner_recovers_runs_in_slices),
-        cmocka_unit_test(test_an_id_unites_in_slices),
-        cmocka_unit_test(test_actions_apply_to_an_id_that_unites),
         cmocka_unit_test(test_a_full_redis_refuses_every_push),
-        cmocka_unit_test(test_undecodable_payloads_are_buried_in_slices),
         cmocka_unit_test(test_a_key_of_the_wrong_type_ends_every_action_before_it_writes),
         cmocka_unit_test(test_r_full_1_actions_work_at_maxmemory),
         cmocka_unit_test(test_a_failed_run_unites_with_payloads_that_spilled_meanwhile),
