@@ -44,8 +44,9 @@ static void copy_figures(char *to)
     memcpy(to, browser.text, (size_t)(end - browser.text) + 1);
 }
 
-/* The dashboard of a browser that has looked before shows what one that comes for the first time is shown. A running node may
-   claim ids between two requests: the figures before and after the cached ones must agree before they are compared. */
+/* The dashboard of a browser that has looked before shows what one that comes for the first time is shown. A running
+   node may claim ids between two requests: the figures before and after the cached ones must agree before they are
+   compared. */
 static void looks_alike(const char *what)
 {
     static char before[sizeof browser.text], cached[sizeof browser.text], after[sizeof browser.text];
