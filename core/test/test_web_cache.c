@@ -390,6 +390,28 @@ static void test_the_names_of_queues_are_found_though_each_request_fails_early(v
     shows("\"Afterwards\"");
 }
 
+/* A search of the whole keyspace would keep each request waiting where Redis holds millions of keys. */
+static void test_known_names_are_shown_while_a_search_for_new_ones_goes_on(void **state)
+{
+    int requests = 1;
+    long before;
+    (void)state;
+    open_browser();
+    push_two();
+    REDIS("EVAL %s 0", "for i = 1, 60000 do redis.call('SET', 'other:' .. i, '') end");
+    get("/api/v1/stats");
+    push_text("New", "1", "{}", 0);
+    browser.client->web->names_at -= 11; /* seconds, after which a search begins */
+    before = calls_of("scan");
+    for (get("/api/v1/stats"); !strstr(browser.text, "\"New\""); get("/api/v1/stats")) {
+        shows("\"Q\"");
+        assert_in_range(calls_of("scan") - before, 1, 4);
+        before = calls_of("scan");
+        assert_true(++requests < 12);
+    }
+    assert_true(requests > 1);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -404,6 +426,7 @@ int main(void)
         cmocka_unit_test(test_following_the_cursor_finds_all_hottest_ids),
         cmocka_unit_test(test_a_changed_layout_ends_no_request),
         cmocka_unit_test(test_the_names_of_queues_are_found_though_each_request_fails_early),
+        cmocka_unit_test(test_known_names_are_shown_while_a_search_for_new_ones_goes_on),
     };
     if (getenv("ONLY"))
         cmocka_set_test_filter(getenv("ONLY"));

@@ -6,6 +6,7 @@
 
 typedef struct queues_state {
     srt_queue_names own, *found; /* own, or the caller's */
+    size_t slices;               /* how many answers of SCAN it may still take */
 } queues_state;
 
 static void queues_release(seriatim_client *c)
@@ -32,7 +33,7 @@ static int queues_on_reply(seriatim_client *c, srt_request *r, const srt_reply *
         return srt_operator_protocol(c, "SCAN");
     if (status != SERIATIM_OK)
         return srt_operator_nomem(c);
-    return srt_queue_names_complete(q->found) ? SERIATIM_OK : queues_send(c, NULL);
+    return srt_queue_names_complete(q->found) || --q->slices == 0 ? SERIATIM_OK : queues_send(c, NULL);
 }
 
 static int queues_compare(const void *left, const void *right)
@@ -55,7 +56,7 @@ static int queues_on_end(seriatim_client *c, int failed)
     return failed;
 }
 
-int srt_queues_begin(seriatim_client *c, srt_queue_names *found)
+int srt_queues_begin(seriatim_client *c, srt_queue_names *found, size_t slices)
 {
     static const srt_operation operation = {
         .send = queues_send, .on_reply = queues_on_reply, .on_end = queues_on_end, .release = queues_release};
@@ -66,12 +67,13 @@ int srt_queues_begin(seriatim_client *c, srt_queue_names *found)
     q = c->state;
     srt_queue_names_init(&q->own, c->mem);
     q->found = found ? found : &q->own;
+    q->slices = slices;
     return srt_client_start(c, &operation, SRT_NO_QUEUE);
 }
 
 int seriatim_queues_begin(seriatim_client *c)
 {
-    return srt_queues_begin(c, NULL);
+    return srt_queues_begin(c, NULL, SIZE_MAX);
 }
 
 static const queues_state *queues_of(const seriatim_client *c)

@@ -1,14 +1,21 @@
-/* names.c - lists the names of all queues: those in Redis and those of the host's workers. */
+/*
+ * names.c - lists the names of all queues: those in Redis and those of the host's workers.
+ *
+ * Redis finds them by SCAN over all its keys, which may be millions. So only the first request waits for the end of a
+ * search; later ones show the names that are known, and each takes the next search a little further.
+ */
 #include "web/web.h"
 
+#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 
 #define NAMES_SECONDS 10 /* for which the names hold, once finding them takes several calls */
 #define NAMES_CHEAP_SLICES 1
+#define NAMES_SLICES 4 /* calls of SCAN that a request makes where names are known: some 12 ms of Redis */
 /*
- * A search that a failed request began is finished by the next ones within this time. Behind another Redis its cursor
- * may skip names, which are then missing for NAMES_SECONDS.
+ * A search that a request left unfinished goes on if the next request comes within this time. Behind another Redis its
+ * cursor may skip names, which are then missing until the next search has ended.
  */
 #define NAMES_RESUMES 60
 
@@ -18,11 +25,10 @@ int srt_web_names_begin(seriatim_client *c, srt_web *w)
     if (w->names_at > 0 && w->names_slices > NAMES_CHEAP_SLICES && age >= 0 && age < NAMES_SECONDS)
         return SRT_WEB_DONE;
     age = c->unix_time - w->search_at;
-    if (w->search.slices == 0 || srt_queue_names_complete(&w->search) || age < 0 || age >= NAMES_RESUMES) {
+    if (w->search.slices == 0 || srt_queue_names_complete(&w->search) || age < 0 || age >= NAMES_RESUMES)
         srt_queue_names_clear(&w->search);
-        w->search_at = c->unix_time;
-    }
-    return srt_queues_begin(c, &w->search);
+    w->search_at = c->unix_time;
+    return srt_queues_begin(c, &w->search, w->names_at > 0 ? NAMES_SLICES : SIZE_MAX);
 }
 
 static int names_compare(const void *left, const void *right)
@@ -57,6 +63,8 @@ int srt_web_names_take(seriatim_client *c, srt_web *w)
     size_t count, i;
     const seriatim_text *found = seriatim_queues_result(c, &count);
     seriatim_text *names;
+    if (!srt_queue_names_complete(&w->search))
+        return SERIATIM_OK; /* the known names stay */
     w->name_count = 0;
     w->names_at = 0;
     srt_arena_reset(&w->names_memory);

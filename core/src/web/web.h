@@ -153,7 +153,7 @@ struct srt_web {
     double names_at; /* by the host's clock; 0: never */
     size_t names_slices;
     srt_queue_names search;        /* of the names: of a request that failed, or under way */
-    double search_at;              /* when it began, by the host's clock */
+    double search_at;              /* when it last went on, by the host's clock */
     double sampled_at;             /* when it last asked to measure, by the host's clock; 0: never */
     srt_web_snapshot snapshots[2]; /* the last, and the one before it or under way */
     int last_snapshot;
@@ -224,8 +224,8 @@ void srt_web_write_cursor(srt_web_out *out, seriatim_text cursor);
 /* ---- names.c --------------------------------------------------------------------------------- */
 
 /*
- * Finds the names of all queues, or takes those that are known. OK: begun, perhaps at its end. SRT_WEB_DONE: they are
- * known.
+ * Finds the names of all queues; where names are known, it only goes on with the search for new ones. OK: begun,
+ * perhaps at its end. SRT_WEB_DONE: the known names are new enough.
  */
 int srt_web_names_begin(seriatim_client *c, srt_web *w);
 /* After it has ended. */
