@@ -49,6 +49,14 @@ typedef struct kept_delivery {
     seriatim_text name, token;
 } kept_delivery;
 
+#define KEPT_TOKENS 16
+
+/* The token that the last reserve of a two-phase commit set gave to an object. */
+typedef struct kept_token {
+    seriatim_text object, set;
+    int64_t token;
+} kept_token;
+
 typedef struct scenario {
     const char *where; /* file: name */
     double start;      /* T */
@@ -60,6 +68,8 @@ typedef struct scenario {
     size_t kept_count;
     kept_delivery deliveries[KEPT_DELIVERIES];
     size_t delivery_count;
+    kept_token tokens[KEPT_TOKENS];
+    size_t token_count;
     size_t popped_numbers[QUEUES]; /* of the queues, in the link, as the last pop asked for them */
 } scenario;
 
@@ -81,5 +91,7 @@ void step_run(scenario *s, const value *step, const char *where, check *c);
 /* The steps pop and popped (pull.c). A status of the client. */
 int do_pop(scenario *s, queue *q, const value *step, check *c);
 int do_popped(scenario *s, queue *q, const value *step, check *c);
+/* The step ick (sets.c). A status of the client. */
+int do_ick(scenario *s, queue *q, const value *step, check *c);
 
 #endif

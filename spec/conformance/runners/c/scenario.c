@@ -621,7 +621,7 @@ static const struct verb {
 } verbs[] = {
     {"push", do_push},     {"query", do_query},     {"explain", do_explain},     {"metrics", do_metrics},
     {"action", do_action}, {"declare", do_declare}, {"namespace", do_namespace}, {"redis", do_redis},
-    {"keys", do_keys},     {"pop", do_pop},         {"popped", do_popped},
+    {"keys", do_keys},     {"pop", do_pop},         {"popped", do_popped},       {"ick", do_ick},
 };
 
 static void check_status(const scenario *s, const value *error, int status, check *c)

@@ -1,6 +1,7 @@
 -- One scenario: its queues, and its steps one after another.
 
 local RunStep = require "run"
+local Sets = require "sets"
 local Values = require "values"
 local errors = require "seriatim.errors"
 local native = require "seriatim.native"
@@ -32,6 +33,7 @@ function Scenario:prepare()
   self:use("spec")
   local seconds, micros = self.redis:call("TIME"):match("(%d+)%s+(%d+)")
   self.values = Values.new(tonumber(seconds) + tonumber(micros) / 1e6)
+  self.sets = Sets.new(self.values)
   self.workers = {}
   self.handles = {}
   self.deliveries = {}
@@ -352,6 +354,10 @@ end
 function verbs.redis(self, step)
   local found = self.redis:call((table.unpack or unpack)(step.command))
   return step.expect and self.values:compare(tostring(step.expect), found, "answer")
+end
+
+function verbs.ick(self, step)
+  return self.sets:run(step)
 end
 
 function verbs.keys(self, step)

@@ -9,6 +9,7 @@ import seriatim
 from recorder import Recorder, worker
 from report import Report
 from run import RunStep
+from sets import Sets
 from values import Values, number, to_bytes, to_text
 from vectors import stored_keys
 
@@ -34,6 +35,7 @@ class Scenario:
         self._use("spec")
         seconds, micros = self._redis.call("TIME")
         self._values = Values(int(seconds) + int(micros) / 1e6)
+        self._sets = Sets(self._values)
         queues = self._scenario.get("queues", {"q": {}})
         self._workers = {label: worker(label, settings) for label, settings in queues.items()}
         self._handles: dict[str, list[str | None]] = {}
@@ -168,6 +170,9 @@ class Scenario:
         seen = {field: getattr(found, field) for field in ("id", "payloads", "scores", "contexts", "deliveries")}
         seen.update(queue=label, count=len(found.payloads))
         return self._values.compare_record(wanted, seen, "delivery", self._workers[label].codec == "raw")
+
+    def _do_ick(self, step: Step, _: Any) -> list[str]:
+        return self._sets.run(step)
 
     def _do_keys(self, step: Step, _: Any) -> list[str]:
         return self._values.compare(step["expect"], stored_keys(self._redis), "keys")

@@ -17,7 +17,7 @@ module Conformance
   def self.keys(redis) = redis.call("KEYS", "*").reject { |key| key.b.match?(TIMED) }.sort_by(&:b)
 end
 
-%w[report values recorder run scenario vectors].each { |part| require_relative part }
+%w[report values recorder run sets scenario vectors].each { |part| require_relative part }
 
 module Conformance
   # All files that the words select.

@@ -27,6 +27,7 @@ module Conformance
       @handles = {}
       @deliveries = {}
       @values = Values.new(@redis.call("TIME").then { |seconds, micros| seconds.to_f + (micros.to_f / 1e6) })
+      @sets = Sets.new(@values)
       @workers = @scenario.fetch("queues", { "q" => {} }).to_h { |label, settings| [label, Recorder.worker(label, settings)] }
     end
 
@@ -133,6 +134,8 @@ module Conformance
       end
       nil
     end
+
+    def do_ick(step, _worker) = @sets.run(step)
 
     def do_keys(step, _worker) = @values.compare(step["expect"], Conformance.keys(@redis), "keys")
 
