@@ -16,7 +16,15 @@ class AgentProcess
     @language = language
     @log = log
     commands = Language::ALL.fetch(language)
-    @io = IO.popen([{ **commands.variables, "REDIS_URL" => redis_url }, *commands.agent, { err: [log, "a"] }], "r+:UTF-8")
+    @command = [{ **commands.variables, "REDIS_URL" => redis_url }, *commands.agent, { err: [log, "a"] }]
+    start
+  end
+
+  # Kills it with SIGKILL and starts another one in its place, which knows no worker.
+  def replace
+    Process.kill(:KILL, @io.pid)
+    @io.close
+    start
   end
 
   # @return what it answered, {"hex"} for bytes
@@ -60,6 +68,8 @@ class AgentProcess
   end
 
   private
+
+  def start = @io = IO.popen(@command, "r+:UTF-8")
 
   def log = File.read(@log).lines.last(20).join
 end

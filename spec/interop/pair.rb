@@ -44,6 +44,7 @@ class Pair
     any_ids
     commit_in_two_phases
     @queues.product([@x, @y]).each { |queue, agent| same("#{queue}: findings of #{agent.language}", [], agent.check(queue)) }
+    kill_a_consumer
   rescue AgentProcess::Refused => e
     @checks += 1
     @failures << e.message
@@ -61,6 +62,18 @@ class Pair
     same("committed", 4, @y.ick("ickcommit", "{dirty} é", "Zürich", 42, "new", ""))
     same("statistics", 0, @x.ick("ickstats", "{dirty} é")["total_size"])
     same("deleted", 1, @x.ick("ickdel", "{dirty} é"))
+  end
+
+  # R-ICK-5: what a killed process had reserved, and not committed, is given to the next one of its consumer at once, in its order.
+  def kill_a_consumer
+    @y.ick("ickadd", "dirty", 3, "c", 1, "a", 2, "b")
+    batch = [["a", 1.0], ["b", 2.0]]
+    same("reserved", batch, @x.ick("ickreserve", "dirty", 2))
+    @x.replace
+    same("reserved by another language after a kill", batch, @y.ick("ickreserve", "dirty", 2))
+    same("reserved by the process in its place", batch, @x.ick("ickreserve", "dirty", 2))
+    same("committed by the process in its place", 2, @x.ick("ickcommit", "dirty", "a", "b"))
+    same("left", [["c", 3.0]], @x.ick("ickreserve", "dirty", 2))
   end
 
   # Pushed in x, failed in y, done in x.
