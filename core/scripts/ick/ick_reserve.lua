@@ -1,7 +1,8 @@
 -- include: rights ick
 -- ICK_RESERVE: ends reservations of the caller (ickexchange), then reserves members for it, those with the lowest scores first,
--- until it holds n, and lists the n lowest of what it holds. A call moves and lists at most ICK_SLICE members.
--- KEYS: ick.lua's
+-- until it holds n, and lists the n lowest of what it holds. A call moves and lists at most ICK_SLICE members each, and fewer
+-- large ones (ICK_SLICE_BYTES).
+-- KEYS: those of ick_keys.lua
 -- ARGV: 1 consumer, 2 '' in the first call, later the token that the first call gave, 3 n, 4 how many members were listed,
 --       5 reserve_time in microseconds, 6 '1' (backwash): what the caller holds goes back first, 7 token of the reservations to
 --       end, 8.. their members, at most ICK_SLICE
@@ -35,10 +36,27 @@ local ended = end_reservations(consumer, ending, {unpack(ARGV, 8)})
 if n == 0 and not backwash then return {'', '0', ended} end
 
 local left = ICK_SLICE -- members that this call may still move
+local room = ICK_SLICE_BYTES -- bytes of members after which it moves no more
+
+-- At most `count` members from rank `first` on, as member, score, ...; fewer, but one ICK_PART at least, if there is no room for
+-- more. Takes their bytes from `room`.
+local function lowest(key, first, count)
+  local list, last = {}, first + count - 1
+  while first <= last and room > 0 do
+    local part = call('ZRANGE', key, first, min(first + ICK_PART - 1, last), 'WITHSCORES')
+    for i = 1, #part, 2 do
+      room = room - #part[i]
+      list[#list + 1] = part[i]
+      list[#list + 1] = part[i + 1]
+    end
+    first = #part == 2 * ICK_PART and first + ICK_PART or last + 1
+  end
+  return list
+end
 
 -- Takes reservations of a consumer back. What was added again unites with its reservation by the lower score.
 local function take_back(whose, cset)
-  local members, back = split(call('ZRANGE', cset, 0, left - 1, 'WITHSCORES'))
+  local members, back = split(lowest(cset, 0, left))
   if members[1] then
     local again = call('ZMSCORE', AGAIN, unpack(members))
     for i = 1, #members do
@@ -51,7 +69,7 @@ local function take_back(whose, cset)
     call('ZREM', AGAIN, unpack(members))
     call('HDEL', HELD, unpack(members))
     call('ZADD', PSET, 'LT', unpack(back))
-    left = left - #members
+    left = room > 0 and left - #members or 0
   end
   forget_if_empty(whose, cset)
 end
@@ -78,7 +96,7 @@ elseif not take_back_all() then
   again = '2'
 else
   have = call('ZCARD', CSET)
-  local members, scored, holders = split(have < n and call('ZRANGE', PSET, 0, min(n - have, left) - 1, 'WITHSCORES') or {}, consumer)
+  local members, scored, holders = split(have < n and lowest(PSET, 0, min(n - have, left)) or {}, consumer)
   if members[1] then
     call('ZREM', PSET, unpack(members))
     call('ZADD', CSET, unpack(scored))
@@ -90,7 +108,8 @@ end
 
 local answer = {token, again, ended}
 if again == '0' then
-  local list = call('ZRANGE', CSET, from, min(from + ICK_SLICE, n) - 1, 'WITHSCORES')
+  room = ICK_SLICE_BYTES
+  local list = lowest(CSET, from, min(ICK_SLICE, n - from))
   for i = 1, #list, 2 do
     answer[#answer + 1] = struct.pack('<d', tonumber(list[i + 1]))
     answer[#answer + 1] = list[i]

@@ -1,6 +1,7 @@
 /* ick_ask.c - the requests of the calls on two-phase commit sets, and their answers. */
 #include "base/json.h"
 #include "client/ick.h"
+#include "model/stored.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -17,13 +18,23 @@ static void ick_score_arg(srt_request *r, double score)
         srt_request_arg(r, text, srt_json_double_text(score, text));
 }
 
-/* The members of the next slice, and that they are sent. */
+/* How many members the next slice has: at most SERIATIM_ICK_SLICE, with at most SRT_ICK_SLICE_BYTES bytes. */
+static size_t ick_slice_size(const ick_call *call)
+{
+    size_t left = call->count - call->sent, bytes = 0, i;
+    for (i = 0; i < left && i < SERIATIM_ICK_SLICE; i++) {
+        bytes += call->members[call->sent + i].len;
+        if (bytes > SRT_ICK_SLICE_BYTES)
+            break;
+    }
+    return i;
+}
+
+/* The members of the next slice; counts them as sent. */
 static const seriatim_ick_member *ick_slice(ick_call *call, size_t *count)
 {
     const seriatim_ick_member *first = call->members + call->sent;
-    *count = call->count - call->sent;
-    if (*count > SERIATIM_ICK_SLICE)
-        *count = SERIATIM_ICK_SLICE;
+    *count = ick_slice_size(call);
     call->sent += *count;
     return first;
 }
@@ -99,7 +110,8 @@ static int ick_ask(seriatim_client *c, ick_state *s, ick_call *call)
     case ICK_COMMIT:
         return ick_ask_commit(c, s, call);
     case ICK_EXCHANGE: /* the last slice of what is to be committed goes with the reserve */
-        return call->count - call->sent > SERIATIM_ICK_SLICE ? ick_ask_commit(c, s, call) : ick_ask_reserve(c, s, call);
+        return call->count - call->sent > ick_slice_size(call) ? ick_ask_commit(c, s, call)
+                                                               : ick_ask_reserve(c, s, call);
     case ICK_RESERVE:
         return ick_ask_reserve(c, s, call);
     case ICK_STATS:
@@ -117,7 +129,7 @@ static int ick_ask(seriatim_client *c, ick_state *s, ick_call *call)
 static int ick_is_large(const ick_call *call)
 {
     return call->kind == ICK_RESERVE || call->kind == ICK_EXCHANGE || call->kind == ICK_IMPORT ||
-           call->count > SERIATIM_ICK_SLICE;
+           call->count > ick_slice_size(call);
 }
 
 /* By the name of the set, then in the order of the trip. */

@@ -1,9 +1,11 @@
 /* ick_import.c - adds what the Redis::Ick gem has stored: a string KEY, and sorted sets KEY/ick/{KEY}/pset and cset. */
 #include "client/ick.h"
+#include "model/stored.h"
 
 #include <string.h>
 
 #define IMPORT_VERSION "ick.v1"
+#define IMPORT_SLICE (SRT_ICK_SLICE_BYTES / SERIATIM_ICK_MAX_MEMBER) /* members that one script adds */
 
 /* A request that is a plain command; its first argument is the command. */
 static srt_request *import_command(seriatim_client *c, const char *command)
@@ -61,7 +63,7 @@ static int import_check_version(seriatim_client *c, const ick_call *call, const 
                                        shown, call->key.data));
 }
 
-/* Members from `at` on, at most a slice of them. */
+/* Members from `at` on, at most IMPORT_SLICE of them. */
 static int import_add(seriatim_client *c, ick_state *s, ick_call *call, const srt_token *at, size_t count)
 {
     srt_request *r = srt_ick_request(c, s, call, srt_script_ick_add, 0);
@@ -124,8 +126,8 @@ int srt_ick_import_take(seriatim_client *c, ick_state *s, ick_call *call, const 
         return srt_operator_protocol(c, "ZSCAN");
     count = (size_t)at[2].integer / 2;
     status = import_check_members(c, at + 3, count);
-    for (first = call->checked ? 0 : count; status == SERIATIM_OK && first < count; first += SERIATIM_ICK_SLICE)
+    for (first = call->checked ? 0 : count; status == SERIATIM_OK && first < count; first += IMPORT_SLICE)
         status = import_add(c, s, call, at + 3 + 2 * first,
-                            count - first < SERIATIM_ICK_SLICE ? count - first : SERIATIM_ICK_SLICE);
+                            count - first < IMPORT_SLICE ? count - first : IMPORT_SLICE);
     return status == SERIATIM_OK ? import_go_on(c, s, call, &at[1]) : status;
 }

@@ -147,6 +147,13 @@
 
 #define SRT_ICK_VERSION "ick.v2" /* "ick.v1" is what the Redis::Ick gem stores */
 #define SRT_ICK_SLICE 1000       /* members that one call adds, ends, moves or lists, at most */
+#define SRT_ICK_PART 100         /* members that a call reads at once of those that it moves or lists */
 #define SRT_ICK_CONSUMERS 1000   /* consumers that may hold members of one set at once */
+/*
+ * Bytes of members after which a call adds, ends, moves or lists no more, so that Redis is not blocked for longer by
+ * large members than by SRT_ICK_SLICE small ones. What a call moves or lists may be SRT_ICK_PART members larger.
+ */
+#define SRT_ICK_SLICE_BYTES 200000
+#define SRT_ICK_LONGEST 86400000000 /* microseconds: the longest reserve_time */
 
 #endif

@@ -12,7 +12,7 @@
 extern const char *const srt_shard_kinds[SRT_SHARD_KEYS + 1];
 /* The same of the keys of a queue as a whole, in the order of core/scripts/client/layout.lua. */
 extern const char *const srt_queue_kinds[SRT_QUEUE_KEYS + 1];
-/* The same of a two-phase commit set, in the order of core/scripts/lib/ick.lua. */
+/* The same of a two-phase commit set, in the order of core/scripts/lib/ick_keys.lua. */
 extern const char *const srt_ick_kinds[SRT_ICK_KEYS + 1];
 
 uint32_t srt_crc32(const void *data, size_t len);
