@@ -104,6 +104,7 @@
 #include "client/integrity_list.c"
 #include "client/integrity_request.c"
 #include "client/integrity_finding.c"
+#include "client/integrity_ick.c"
 #include "client/integrity_keys.c"
 #include "client/integrity.c"
 #include "model/history.c"

@@ -249,7 +249,6 @@ static void test_check_names_keys_that_nothing_owns(void **state)
     REDIS("RPUSH seriatim:{Odd}:layout much");
     assert_string_equal(kinds_found(&f, SERIATIM_NO_QUEUE, 1), "layout");
     REDIS("DEL seriatim:{Odd}:layout");
-    REDIS("ZADD seriatim:{/ick/K}:cset:me 1 member");
     REDIS("HSET seriatim:{/ick/K}:about version ick.v2");
     assert_string_equal(kinds_found(&f, SERIATIM_NO_QUEUE, 0), "");
     REDIS("SET seriatim:{/ick/K}:other strange");
@@ -261,6 +260,148 @@ static void test_check_names_keys_that_nothing_owns(void **state)
     assert_string_equal(kinds_found(&f, SERIATIM_NO_QUEUE, 0), "");
     REDIS("SET seriatim:{/nodes}:alive text");
     assert_string_equal(kinds_found(&f, SERIATIM_NO_QUEUE, 1), "type");
+    assert_string_equal(kinds_found(&f, SERIATIM_NO_QUEUE, 0), "");
+    close_queue(&f);
+}
+
+#define SET "seriatim:{/ick/K}:"
+
+/* A set whose members are free, or reserved by me or another consumer; `both` was added again. */
+static void fill_set(void)
+{
+    REDIS("FLUSHALL");
+    REDIS("HSET " SET "about version ick.v2 token 5");
+    REDIS("ZADD " SET "pset 4 free");
+    REDIS("ZADD " SET "again 7 both");
+    REDIS("HSET " SET "held mine me both me theirs other");
+    REDIS("HSET " SET "tokens me 4 other 5");
+    REDIS("ZADD " SET "ends 1 me 1 other");
+    REDIS("ZADD " SET "cset:me 1 mine 2 both");
+    REDIS("ZADD " SET "cset:other 3 theirs");
+}
+
+/* All reservations are over: what one consumer can reserve, sorted, "a b c". */
+static const char *all_of_the_set(const fixture *f)
+{
+    static const char sort[] = "local all = redis.call('ZRANGE', KEYS[1], 0, -1) table.sort(all) "
+                               "return table.concat(all, ' ')";
+    static char names[256];
+    seriatim_ick ick = {{"K", 1}, {"last", 4}, 0, 0};
+    redisReply *reply;
+    int i;
+    for (i = 0; i < 2; i++) { /* the members that were added again come after the commit of the first reserve */
+        REDIS("EVAL %s 1 " SET "ends", "for _, who in ipairs(redis.call('ZRANGE', KEYS[1], 0, -1)) do "
+                                       "redis.call('ZADD', KEYS[1], 1, who) end return 0");
+        assert_int_equal(seriatim_ick_begin(f->client), SERIATIM_OK);
+        assert_int_equal(seriatim_ick_reserve(f->client, &ick, 100, 0), SERIATIM_OK);
+        done(f, seriatim_ick_send(f->client));
+    }
+    reply = redis("EVAL %s 1 " SET "cset:last", sort);
+    snprintf(names, sizeof names, "%s", reply->str);
+    freeReplyObject(reply);
+    return names;
+}
+
+/* Each key of a set is damaged: found, mended, and no member is forgotten that was still there. */
+static void test_r_ick_15_check_mends_each_key_of_a_set(void **state)
+{
+    static const struct {
+        const char *damage, *left;
+    } rows[] = {
+        {"DEL " SET "about", NULL},
+        {"HDEL " SET "about version", NULL},
+        {"HSET " SET "about token x", NULL},
+        {"ZADD " SET "pset 9 mine", NULL},
+        {"ZADD " SET "again 1 new", "both free mine new theirs"},
+        {"DEL " SET "held", NULL},
+        {"HDEL " SET "held mine", NULL},
+        {"HSET " SET "held mine other", NULL},
+        {"HSET " SET "held lost me", "both free lost mine theirs"},
+        {"DEL " SET "tokens", NULL},
+        {"HSET " SET "tokens gone 3", NULL},
+        {"HSET " SET "tokens me 99", NULL},
+        {"HSET " SET "tokens me x", NULL},
+        {"DEL " SET "ends", NULL},
+        {"ZADD " SET "ends 1 gone", NULL},
+        {"ZADD " SET "ends inf me", NULL},
+        {"DEL " SET "cset:me", NULL},
+        {"ZREM " SET "cset:me mine", NULL},
+        {"ZADD " SET "cset:me 1 new", "both free mine new theirs"},
+        {"ZADD " SET "cset:other 5 mine", NULL},
+        {"RENAME " SET "cset:me " SET "cset:you", NULL},
+    };
+    fixture f = open_queue(1, "merge");
+    size_t i;
+    (void)state;
+    fill_set();
+    assert_string_equal(kinds_found(&f, SERIATIM_NO_QUEUE, 0), "");
+    for (i = 0; i < sizeof rows / sizeof *rows; i++) {
+        fill_set();
+        REDIS(rows[i].damage);
+        if (!strstr(kinds_found(&f, SERIATIM_NO_QUEUE, 0), "set"))
+            fail_msg("after %s: nothing was found", rows[i].damage);
+        kinds_found(&f, SERIATIM_NO_QUEUE, 1);
+        kinds_found(&f, SERIATIM_NO_QUEUE, 1);
+        if (*kinds_found(&f, SERIATIM_NO_QUEUE, 0))
+            fail_msg("%s is not mended", rows[i].damage);
+        assert_string_equal(all_of_the_set(&f), rows[i].left ? rows[i].left : "both free mine theirs");
+        assert_string_equal(kinds_found(&f, SERIATIM_NO_QUEUE, 0), "");
+    }
+    close_queue(&f);
+}
+
+/* The first finding of this kind. */
+static const seriatim_finding *finding_of_kind(const fixture *f, const char *kind)
+{
+    size_t count, i;
+    const seriatim_finding *list = seriatim_check_result(f->client, &count);
+    for (i = 0; i < count && strcmp(list[i].kind, kind) != 0; i++)
+        ;
+    if (i == count)
+        fail_msg("there is no finding of the kind %s", kind);
+    return &list[i];
+}
+
+/* A set of another version, or with a key of another type, is named; that key is not changed. */
+static void test_r_ick_15_check_names_a_set_that_it_cannot_read(void **state)
+{
+    static const char *const parts[] = {"about", "pset", "again", "held", "tokens", "ends", "cset:me"};
+    fixture f = open_queue(1, "merge");
+    size_t i;
+    (void)state;
+    for (i = 0; i < sizeof parts / sizeof *parts; i++) {
+        const seriatim_finding *found;
+        fill_set();
+        REDIS("SET " SET "%s x", parts[i]);
+        kinds_found(&f, SERIATIM_NO_QUEUE, 1);
+        found = finding_of_kind(&f, "error");
+        assert_non_null(strstr(found->detail, "is a string"));
+        assert_memory_equal(found->id, SET, sizeof SET - 1);
+        assert_int_equal(found->repaired, 0);
+        REDIS("APPEND " SET "%s y", parts[i]); /* an error if it is of another type now */
+    }
+    fill_set();
+    REDIS("HSET " SET "about version ick.v9");
+    assert_non_null(strstr(kinds_found(&f, SERIATIM_NO_QUEUE, 1), "error"));
+    close_queue(&f);
+}
+
+/* A set of more members than a slice holds is looked at as a whole. */
+static void test_r_ick_15_check_looks_at_every_slice_of_a_set(void **state)
+{
+    fixture f = open_queue(1, "merge");
+    size_t count;
+    const seriatim_finding *list;
+    (void)state;
+    fill_set();
+    REDIS("EVAL %s 1 " SET "pset", "for i = 1, 5000 do redis.call('ZADD', KEYS[1], i, 'm' .. i) end return 0");
+    REDIS("HSET " SET "held m1 me m2500 me m5000 me");
+    REDIS("ZADD " SET "cset:me 1 m1 1 m2500 1 m5000");
+    kinds_found(&f, SERIATIM_NO_QUEUE, 1);
+    list = seriatim_check_result(f.client, &count);
+    assert_int_equal(count, 3);
+    assert_string_equal(list[0].id, SET "pset");
+    assert_true(seriatim_check_looked_at(f.client) > 5000);
     assert_string_equal(kinds_found(&f, SERIATIM_NO_QUEUE, 0), "");
     close_queue(&f);
 }
@@ -340,6 +481,9 @@ int main(void)
         cmocka_unit_test(test_f30_repair_mends_each_evicted_key),
         cmocka_unit_test(test_check_names_and_repairs_each_damage),
         cmocka_unit_test(test_check_names_keys_that_nothing_owns),
+        cmocka_unit_test(test_r_ick_15_check_mends_each_key_of_a_set),
+        cmocka_unit_test(test_r_ick_15_check_names_a_set_that_it_cannot_read),
+        cmocka_unit_test(test_r_ick_15_check_looks_at_every_slice_of_a_set),
         cmocka_unit_test(test_check_mends_each_key_of_scheduled_payloads),
         cmocka_unit_test(test_f33_a_later_schema_is_left_alone),
     };

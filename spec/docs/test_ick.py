@@ -25,3 +25,10 @@ def test_each_language_adds_reserves_and_commits(blocks: Section, tmp_path: Path
     for language, (name, command, output) in PROGRAMS.items():
         (tmp_path / name).write_text(blocks.take(language).text)
         assert shell(command, tmp_path, env) == output
+
+
+@runs(PAGE, "Monitoring")
+def test_the_figures_of_a_set(blocks: Section, tmp_path: Path, redis: RedisServer) -> None:
+    (tmp_path / "stats.rb").write_text(blocks.take("ruby").text)
+    said = shell(f"ruby -I {ROOT}/ruby/lib stats.rb", tmp_path, {"REDIS_URL": redis.url})
+    assert said.startswith("waiting 1, reserved 0, delay ")

@@ -13,6 +13,7 @@ static void integrity_release(seriatim_client *c)
     srt_bytes_free(&k->pattern);
     srt_bytes_free(&k->name);
     srt_free(k->mem, k->queues, k->queue_cap * sizeof *k->queues);
+    srt_free(k->mem, k->ick_keys, k->ick_cap * sizeof *k->ick_keys);
     srt_arena_free(&k->memory);
     srt_arena_free(&k->results);
     srt_free(k->mem, k->listed, k->listed_cap * sizeof *k->listed);
@@ -118,6 +119,8 @@ static int integrity_on_reply(seriatim_client *c, srt_request *r, const srt_repl
         return integrity_on_scan(c, c->state, reply, r->kind);
     case INTEGRITY_LAYOUT:
         return srt_integrity_on_layout(c, c->state, r, reply);
+    case INTEGRITY_ICK:
+        return srt_integrity_on_ick(c, c->state, r, reply);
     default:
         return integrity_on_slice(c, c->state, r, reply);
     }
@@ -135,6 +138,8 @@ static int integrity_on_refused(seriatim_client *c, srt_request *r, const seriat
     }
     if (r->kind == INTEGRITY_LAYOUT)
         return srt_integrity_find_plain(c, k, "layout", k->queues[r->place].name, error->message);
+    if (r->kind == INTEGRITY_ICK)
+        return srt_integrity_ick_refused(c, k, r, error->message);
     status = srt_integrity_find_plain(c, k, "error", none, error->message);
     if (status != SERIATIM_OK)
         return status;

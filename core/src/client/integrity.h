@@ -30,7 +30,8 @@ typedef enum integrity_step {
     INTEGRITY_OWNED,
     INTEGRITY_NAMESPACE, /* without a queue: SCAN, layouts, nodes */
     INTEGRITY_LAYOUT,
-    INTEGRITY_NODES
+    INTEGRITY_NODES,
+    INTEGRITY_ICK /* a key of a two-phase commit set */
 } integrity_step;
 
 /* A queue that a key names, on the way through the whole namespace. */
@@ -62,6 +63,9 @@ typedef struct integrity_state {
     integrity_queue *queues; /* without a queue */
     size_t queue_count, queue_cap;
     srt_bytes name; /* of the key that is looked at */
+
+    seriatim_text *ick_keys; /* of two-phase commit sets, in k->memory; request->place is an index */
+    size_t ick_count, ick_cap;
 
     srt_arena results;
     seriatim_finding *findings;
@@ -101,6 +105,17 @@ int srt_integrity_find_plain(seriatim_client *c, integrity_state *k, const char 
 int srt_integrity_take(seriatim_client *c, integrity_state *k, const srt_request *r, const srt_reply *reply);
 int srt_integrity_stray(seriatim_client *c, integrity_state *k, const srt_token *key, unsigned shard,
                         const char *detail);
+
+/* ---- integrity_ick.c ------------------------------------------------------------------------- */
+
+/* Is it a key of a two-phase commit set? `at`: where its hash tag begins, `brace`: where it ends. */
+int srt_integrity_of_ick(const char *at, const char *brace, const char *end);
+/* Asks whether the key agrees with the others of its set; it must be one of a set. */
+int srt_integrity_ick(seriatim_client *c, integrity_state *k, const srt_token *key);
+/* Takes the findings of a slice, and asks for the next one. */
+int srt_integrity_on_ick(seriatim_client *c, integrity_state *k, const srt_request *r, const srt_reply *reply);
+/* A key whose script failed is a finding. */
+int srt_integrity_ick_refused(seriatim_client *c, integrity_state *k, const srt_request *r, const char *message);
 
 /* ---- integrity_keys.c ------------------------------------------------------------------------ */
 

@@ -137,16 +137,6 @@ static int integrity_kind(const char *kind, const char *end, int of_shard)
     return kind[2] == 'l' ? INTEGRITY_HAS_LAYOUT : kind[2] == 'd' ? INTEGRITY_HAS_MARK : INTEGRITY_HAS_CONTENT;
 }
 
-/* Is it a key of a two-phase commit set? `at`: where its hash tag begins, `brace`: where it ends. */
-static int integrity_of_ick(const char *at, const char *brace, const char *end)
-{
-    const char *kind = brace + 2;
-    if (brace - at < 6 || memcmp(at, "{/ick/", 6) != 0 || end - brace < 3 || brace[1] != ':')
-        return 0;
-    return srt_integrity_listed(srt_ick_kinds, kind, (size_t)(end - kind)) ||
-           (end - kind > 5 && memcmp(kind, "cset:", 5) == 0);
-}
-
 int srt_integrity_any_key(seriatim_client *c, integrity_state *k, const srt_token *key)
 {
     const char *at, *end, *brace, *slash;
@@ -160,8 +150,10 @@ int srt_integrity_any_key(seriatim_client *c, integrity_state *k, const srt_toke
         return memchr(at, '{', (size_t)(end - at)) ? SERIATIM_OK
                                                    : srt_integrity_stray(c, k, key, 0, "the key belongs to no queue");
     if (at[1] == '/') {
-        int known = srt_integrity_listed(integrity_nodes, at, (size_t)(end - at)) || integrity_of_ick(at, brace, end) ||
+        int known = srt_integrity_listed(integrity_nodes, at, (size_t)(end - at)) ||
                     (end - at > 15 && memcmp(at, "{/nodes}:order:", 15) == 0);
+        if (srt_integrity_of_ick(at, brace, end))
+            return srt_integrity_ick(c, k, key);
         return known ? SERIATIM_OK : srt_integrity_stray(c, k, key, 0, "the key belongs to no queue");
     }
     slash = integrity_last(at, brace, '/');
