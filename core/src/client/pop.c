@@ -24,6 +24,7 @@ typedef struct pop_state {
     int64_t wait_ms, ttr_us, most;
     unsigned asked;  /* shards of the queue */
     unsigned again;  /* calls of the shard */
+    int repeat;      /* the next call of the shard has the number of the last one */
     int64_t next_ms; /* until something may be due */
     int found;
     seriatim_popped result;
@@ -60,7 +61,7 @@ srt_request *srt_pop_request(seriatim_client *c, const srt_queue *queue, unsigne
     srt_push_token_arg(c, queue, shard, r);
     r->keys = r->args;
     srt_request_int(r, queue->generation);
-    srt_request_int(r, ++c->sequence);
+    srt_request_int(r, c->sequence);
     srt_request_text(r, queue->now.fold);
     srt_request_int(r, queue->now.history_per_id);
     return r;
@@ -78,7 +79,9 @@ static unsigned pop_shard(const seriatim_client *c, const pop_state *p, const sr
 
 static int pop_ask(seriatim_client *c, pop_state *p, const srt_queue *queue)
 {
-    srt_request *r = srt_pop_request(c, queue, pop_shard(c, p, queue), srt_script_pop);
+    srt_request *r;
+    c->sequence += !p->repeat;
+    r = srt_pop_request(c, queue, pop_shard(c, p, queue), srt_script_pop);
     if (!r)
         return SERIATIM_NOMEM;
     srt_request_int(r, p->ttr_us);
@@ -146,7 +149,10 @@ static int pop_on_awake(seriatim_client *c)
 static int pop_send(seriatim_client *c, srt_queue *queue)
 {
     pop_state *p = c->state;
-    p->asked = p->again = 0;
+    if (!p->repeat || !queue->shards_count) {
+        p->asked = p->again = 0;
+        p->repeat = 0;
+    }
     if (queue->shards_count)
         return pop_ask(c, p, queue);
     p->next_ms = least(p->next_ms, POP_UNKNOWN_MS);
@@ -284,6 +290,18 @@ static int pop_on_refused(seriatim_client *c, srt_request *r, const seriatim_err
     return srt_client_fail(c, error->status);
 }
 
+/*
+ * The layout changed after this client had taken an id, or may have taken one: the answer was lost, or a slice was
+ * refused. The pop is repeated with the same number, so the shard gives that id. With another number it would give the
+ * next id, and the first one would fail when its time is over.
+ */
+static int pop_on_stale(seriatim_client *c, srt_request *r, int left)
+{
+    pop_state *p = c->state;
+    p->repeat |= left || r->kind == POP_SLICE;
+    return SERIATIM_OK;
+}
+
 static int pop_on_reply(seriatim_client *c, srt_request *r, const srt_reply *reply)
 {
     pop_state *p = c->state;
@@ -292,6 +310,7 @@ static int pop_on_reply(seriatim_client *c, srt_request *r, const srt_reply *rep
     int64_t next;
     if (r->kind == POP_SLICE)
         return pop_take_slice(c, p, queue, reply);
+    p->repeat = 0;
     if (!srt_reply_is_list(reply, 2))
         return srt_operator_protocol(c, "pop");
     if (reply->count == 8)
@@ -372,6 +391,7 @@ int seriatim_pop_begin(seriatim_client *c, const seriatim_pop *pop)
                                             .send = pop_send,
                                             .on_reply = pop_on_reply,
                                             .on_refused = pop_on_refused,
+                                            .on_stale = pop_on_stale,
                                             .on_awake = pop_on_awake,
                                             .release = pop_release};
     int status = srt_client_begin(c);

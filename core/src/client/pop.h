@@ -21,8 +21,9 @@ seriatim_text srt_pop_token_write(srt_arena *arena, const srt_pop_token *token);
 int srt_pop_token_read(srt_pop_token *token, srt_arena *arena, seriatim_text text);
 
 /*
- * Starts a script on the shard's keys and the key of what this client did last, with generation, number, fold and
- * history_per_id. NULL: out of memory, which is already a failure of the operation.
+ * Starts a script on the shard's keys and the key of what this client did last, with generation, c->sequence, fold and
+ * history_per_id. The caller counts c->sequence up, except to repeat a request that Redis may have executed: the shard
+ * answers the same number as before. NULL: out of memory, which is already a failure of the operation.
  */
 srt_request *srt_pop_request(seriatim_client *c, const srt_queue *queue, unsigned shard, int script);
 

@@ -12,6 +12,7 @@ typedef struct popped_state {
     srt_arena memory;
     srt_pop_token token;
     int kind;
+    int repeat;      /* the next call of the shard has the number of the last one */
     int64_t time_us; /* -1: the default back-off */
     seriatim_text text;
     const char *key;
@@ -32,7 +33,9 @@ static int popped_ask(seriatim_client *c, popped_state *p)
 {
     static const char *const kinds[] = {"ack", "fail", "release", "extend", "snooze", "checkpoint", "reject"};
     unsigned shard = seriatim_shard_of(p->token.id.data, p->token.id.len, p->queue->shards_count);
-    srt_request *r = srt_pop_request(c, p->queue, shard, srt_script_popped);
+    srt_request *r;
+    c->sequence += !p->repeat;
+    r = srt_pop_request(c, p->queue, shard, srt_script_popped);
     if (!r)
         return SERIATIM_NOMEM;
     srt_request_text(r, kinds[p->kind]);
@@ -65,11 +68,24 @@ static int popped_send(seriatim_client *c, srt_queue *queue)
     return queue->shards_count ? popped_ask(c, p) : popped_stale(c);
 }
 
+/*
+ * The layout changed, and Redis may have executed the report before: it is repeated with the same number, so the shard
+ * gives the first answer again. With another number an acknowledged delivery would be stale.
+ */
+static int popped_on_stale(seriatim_client *c, srt_request *r, int left)
+{
+    popped_state *p = c->state;
+    (void)r;
+    p->repeat |= left;
+    return SERIATIM_OK;
+}
+
 static int popped_on_reply(seriatim_client *c, srt_request *r, const srt_reply *reply)
 {
     popped_state *p = c->state;
     int64_t answer = srt_token_int(&reply->tokens[0]);
     (void)r;
+    p->repeat = 0;
     if (reply->tokens[0].type != SRT_INTEGER || answer < 0 || answer > 2)
         return srt_operator_protocol(c, "popped");
     if (answer == 2)
@@ -174,7 +190,12 @@ static int popped_queue(seriatim_client *c, const popped_state *p, size_t *queue
 int seriatim_popped_begin(seriatim_client *c, seriatim_text token, const seriatim_popped_outcome *outcome)
 {
     static const srt_operation operation = {
-        .rereads = 1, .send = popped_send, .on_reply = popped_on_reply, .release = popped_release};
+        .rereads = 1,
+        .send = popped_send,
+        .on_reply = popped_on_reply,
+        .on_stale = popped_on_stale,
+        .release = popped_release,
+    };
     size_t queue;
     int status = srt_client_begin(c);
     if (status == SERIATIM_OK)
