@@ -343,6 +343,62 @@ static void test_r_pop_18_a_checkpoint_remembers_the_score(void **state)
     close_queue(&f);
 }
 
+/* Pushes "1", "2" and "3", and pops the first two of them. */
+static popped pop_part(const fixture *f)
+{
+    seriatim_pop some = plainly(f, 30);
+    popped p;
+    assert_int_equal(push_scored(f, "1"), 0);
+    assert_int_equal(push_scored(f, "2"), 0);
+    assert_int_equal(push_scored(f, "3"), 0);
+    some.max = 2;
+    assert_string_equal(pop_as(f, &some, &p), "a");
+    assert_string_equal(p.payloads, "1,2");
+    return p;
+}
+
+static void test_r_pop_18_an_acknowledged_part_makes_what_waits_behind_it_stale(void **state)
+{
+    fixture f = open_scored();
+    popped p = pop_part(&f);
+    (void)state;
+    assert_int_equal(push_scored(&f, "1.5"), 0);
+    assert_int_equal(push_scored(&f, "2.5"), 0);
+    push(&f, "a", "x", none);
+    assert_int_equal(ack(&f, &p), SERIATIM_OK);
+    assert_sound(&f);
+    assert_int_equal(metrics(&f).stale, 1);
+    assert_string_equal(pop(&f, 30, &p), "a");
+    assert_string_equal(p.payloads, "2.5,3,x");
+    close_queue(&f);
+}
+
+/* So many payloads wait behind the run that they are looked at in several calls. Those without a score of their own stay. */
+static void test_r_pop_18_many_payloads_behind_an_acknowledged_part_become_stale(void **state)
+{
+    push_options scored = none;
+    fixture f = open_scored();
+    popped p = pop_part(&f);
+    int i;
+    (void)state;
+    scored.score = 1.5;
+    done(&f, seriatim_push_begin(f.client, f.queue));
+    for (i = 0; i < 700; i++)
+        add(&f, "a", 1, "old", scored);
+    done(&f, seriatim_push_send(f.client));
+    push(&f, "a", "x", none);
+    assert_int_equal(ack(&f, &p), SERIATIM_OK);
+    assert_sound(&f);
+    assert_string_equal(pop(&f, 30, &p), "a");
+    assert_string_equal(p.payloads, "3,x");
+    assert_int_equal(metrics(&f).stale, 700);
+    assert_int_equal(ack(&f, &p), SERIATIM_OK);
+    assert_string_equal(pop(&f, 30, &p), "-");
+    assert_int_equal(number("EXISTS " PREFIX "jobs " PREFIX "running " PREFIX "uniting " PREFIX "nextspill:a"), 0);
+    assert_sound(&f);
+    close_queue(&f);
+}
+
 static void test_r_pop_15_a_checkpoint_stands_when_the_rest_fails(void **state)
 {
     fixture f = open_queue(1, "list");
@@ -481,6 +537,8 @@ int main(void)
         cmocka_unit_test(test_r_pop_6_a_delivery_ends_at_one_mebibyte),
         cmocka_unit_test(test_r_pop_18_an_acknowledgement_remembers_the_score),
         cmocka_unit_test(test_r_pop_18_a_checkpoint_remembers_the_score),
+        cmocka_unit_test(test_r_pop_18_an_acknowledged_part_makes_what_waits_behind_it_stale),
+        cmocka_unit_test(test_r_pop_18_many_payloads_behind_an_acknowledged_part_become_stale),
         cmocka_unit_test(test_r_pop_16_payloads_that_cannot_be_read_go_to_the_morgue),
         cmocka_unit_test(test_r_pop_16_the_last_of_many_payloads_goes_to_the_morgue),
         cmocka_unit_test(test_r_pop_16_a_report_without_a_known_payload_is_a_failure),

@@ -75,7 +75,11 @@ local function acknowledge(r, digit)
   note(id, EVENT_DONE, tonumber(ARGV[7]))
   if all then finish(id, digit) return end
   r.pops, r.mark = nil, MARK_NONE
-  go_on(id, r, digit)
+  -- The rest of the id comes next, together with what was pushed meanwhile; of that, what is stale now must not come.
+  local newer = REMEMBER > 0 and not empty(r) and call('HGET', NEXT, id)
+  local score = newer and scores_of({id})[id]
+  local following = score and remove_behind(id, read(newer), score, 0)
+  if following then unite_later(id, r, FOLD, digit >= RUN_TO_PARK, following + 1) else go_on(id, r, digit) end
 end
 
 -- How many payloads are done, and stamp and score of the last one of them; below 1 if it was removed before. Payloads are removed from the

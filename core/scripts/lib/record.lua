@@ -459,13 +459,14 @@ end
 
 -- Ids whose run has ended, and whose payloads are too many to be united at once with those that came meanwhile. Such an id
 -- keeps a run of its own, of mode m and fence 0, which nobody has: so it is not claimed, and pushes go on to join behind it. Each
--- call of recover.lua moves some payloads.
+-- call of recover.lua or pop.lua moves some payloads. stale_from: before that, what waits behind the run is searched for stale payloads,
+-- from this place on, counted from 1; nil: of a record that is not empty, nothing is stale (uniting.lua).
 local may_move = PORTION -- payloads that this call may yet move
 
-local function unite_later(id, r, fold, parked)
+local function unite_later(id, r, fold, parked, stale_from)
   r.place = PLACE_DUE
   write(first, id, r, fold)
-  call('HSET', RUNNING, id, char(48 + (r.entries and 0 or RUN_SPILLED) + (parked and RUN_TO_PARK or 0)) .. RUN_UNITING .. '0')
+  call('HSET', RUNNING, id, char(48 + (r.entries and 0 or RUN_SPILLED) + (parked and RUN_TO_PARK or 0)) .. RUN_UNITING .. (stale_from or 0))
   call('ZADD', UNITING, format('%.0f', now), id)
   flag_as(FLAG_UNFINISHED, true)
   placed = min(placed, now)

@@ -4,13 +4,13 @@
 local came_back = false -- an id became due
 
 -- An id whose run is done, and behind which more waited than one call looks at: removes what is stale there. The number in its run is the
--- place where to go on.
-local function end_stale(id, run, n, fold)
+-- place where to go on, counted from 1; 0: at the first place. At the end a record r that is not empty unites with the rest.
+local function end_stale(id, run, r, n, fold)
   local known = scores_of({id})[id]
-  local following = known and remove_stale(id, n, known, tonumber(sub(run, 3)))
-  if following then
+  local following = known and remove_stale(id, n, known, max(tonumber(sub(run, 3)) - 1, 0))
+  if following or not empty(r) then
     may_move = 0
-    call('HSET', RUNNING, id, sub(run, 1, 2) .. format('%.0f', following))
+    call('HSET', RUNNING, id, sub(run, 1, 2) .. format('%.0f', following and following + 1 or 0))
     return
   end
   call('ZREM', UNITING, id)
@@ -24,8 +24,8 @@ local function unite_some(id, fold)
   local r, n = record and read(record), newer and read(newer)
   if not run or sub(run, 2, 2) ~= RUN_UNITING then
     call('ZREM', UNITING, id)
-  elseif r and n and empty(r) and digit_of(run) % RUN_TO_PARK < RUN_DELETED then
-    end_stale(id, run, n, fold)
+  elseif r and n and (empty(r) or sub(run, 3) ~= '0') and digit_of(run) % RUN_TO_PARK < RUN_DELETED then
+    end_stale(id, run, r, n, fold)
   elseif not r or not n or digit_of(run) % RUN_TO_PARK >= RUN_DELETED or payloads_to_move(r, n, fold) <= may_move then
     call('ZREM', UNITING, id)
     come_back(id, run, record_of_run(id), fold)
