@@ -17,6 +17,7 @@ import seriatim
 from seriatim import PushResult
 from seriatim._client import pool as pools
 from support.jobs import deaf, descriptors, ids, runs, serve, worker
+from support.loops import Blind, run
 from support.redis_server import RedisServer
 
 
@@ -214,15 +215,6 @@ def test_pushes_work_on_loops_after_and_beside_one_another(recorder: Any) -> Non
     assert whole()
 
 
-class Blind(asyncio.SelectorEventLoop):
-    """A loop that cannot watch sockets, as on Windows."""
-
-    def _refuse(self, *arguments: Any) -> Any:
-        raise NotImplementedError
-
-    add_reader = add_writer = remove_reader = remove_writer = _refuse
-
-
 def test_pushes_work_on_a_loop_that_cannot_watch_sockets(recorder: Any, redis: RedisServer) -> None:
     async def push() -> None:
         await recorder.aperform_async([{"id": 1}])
@@ -231,9 +223,7 @@ def test_pushes_work_on_a_loop_that_cannot_watch_sockets(recorder: Any, redis: R
             await goes_on(task)
         await task
 
-    loop = Blind()
-    loop.run_until_complete(push())
-    loop.close()
+    run(Blind(), push())
     assert recorder.metrics["length"] == 2
 
 

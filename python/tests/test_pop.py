@@ -18,6 +18,7 @@ from seriatim import Delivery
 from seriatim._client import pool as pools
 from seriatim._worker import all_workers
 from support.jobs import deaf, eventually, includes, now, worker
+from support.loops import Blind, run
 from support.redis_server import RedisServer
 
 
@@ -419,7 +420,8 @@ def test_apop_ends_its_wait_in_time_and_many_wait_at_once(redis: RedisServer) ->
     assert sorted(int(delivery.id) for delivery in asyncio.run(main())) == list(range(20))
 
 
-def test_a_cancelled_apop_takes_nothing_and_leaves_the_pool_whole(redis: RedisServer) -> None:
+@pytest.mark.parametrize("loop", [asyncio.SelectorEventLoop, Blind])
+def test_a_cancelled_apop_takes_nothing_and_leaves_the_pool_whole(loop: Callable[[], Any], redis: RedisServer) -> None:
     queue = emptied("Cancelled")
 
     async def main() -> None:
@@ -429,11 +431,23 @@ def test_a_cancelled_apop_takes_nothing_and_leaves_the_pool_whole(redis: RedisSe
         with pytest.raises(asyncio.CancelledError):
             await waiting
         assert not len(pools.current("pops")._lent)
-        await queue.aperform_async([{"id": 1}])
-        delivery = await seriatim.apop(queue, wait=60)
-        assert delivery is not None and delivery.deliveries == 1
+        # A pop that went on in a thread would take one of them, which would come again after its ttr, as a second delivery.
+        await queue.aperform_async([{"id": id} for id in range(20)])
+        deliveries = [await seriatim.apop(queue, wait=60) for _ in range(20)]
+        assert [delivery and delivery.deliveries for delivery in deliveries] == [1] * 20
 
-    asyncio.run(main())
+    run(loop(), main())
+
+
+def test_many_apops_wait_at_once_on_a_loop_that_cannot_watch_sockets(redis: RedisServer) -> None:
+    queue = emptied("Blind")
+
+    async def main() -> list[Any]:
+        waiting = [asyncio.ensure_future(seriatim.apop(queue, wait=60)) for _ in range(20)]
+        await queue.aperform_async([{"id": id} for id in range(20)])
+        return await asyncio.gather(*waiting)
+
+    assert sorted(int(delivery.id) for delivery in run(Blind(), main())) == list(range(20))
 
 
 def test_apop_does_not_block_the_loop_while_redis_does_not_answer() -> None:

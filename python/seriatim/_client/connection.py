@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import math
+import select
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from typing import Any, TypedDict, Union
@@ -18,6 +19,7 @@ from .._types import Finding, Metrics, Node
 MAX_PAYLOAD = 0  # the core's default, 1 MiB
 NO_QUEUE = -1
 READ, WRITE = 1, 2
+LONGEST_POLL = 0.1  # seconds that a thread may go on watching a socket which nobody wants any more
 
 Wait = tuple[int, float]
 """Replicas, and seconds for each WAIT."""
@@ -25,11 +27,14 @@ Wait = tuple[int, float]
 Pushed = tuple[int, int, list[int], Union[str, None], Union[str, None], int, int, list[Union[str, None]]]
 """added, folded, places of refused jobs, what was said of too few replicas, warning, scheduled, stale, handles."""
 
-Popped = tuple[int, "_native.Id", int, int, Union[bytes, None], list["_native.PoppedPayload"]]
-"""Place of the queue among those that were asked, id, fence, deliveries, token, payloads."""
+Popped = tuple[int, "_native.Id", int, int, Union[bytes, None], int, Union[str, bytes, None], bool, list["_native.PoppedPayload"]]
+"""Place of the queue among those that were asked, id, fence, deliveries, token, retry_count, error, more, payloads."""
 
-Report = tuple[int, float, Union[bytes, None], list[tuple[float, float]]]
-"""kind (_native.POPPED_*), seconds, text, score and stamp of payloads of the delivery."""
+Report = tuple[int, float, Union[bytes, None], Union[int, list[float], None]]
+"""
+kind (_native.POPPED_*), seconds, text, and which payloads of the delivery: how many of the first ones (POPPED_CHECKPOINT), or
+their stamps (POPPED_REJECT).
+"""
 
 WebAsked = tuple["_native.WebSettings", "_native.WebRequest"]
 
@@ -265,14 +270,11 @@ class Connection:
         """To the end of what was begun, on the running loop, which it never blocks; the rest as the link's drive."""
         loop = asyncio.get_running_loop()
         deadline = math.inf if limit is None else loop.time() + limit
-        try:
-            while not await self._step(loop):
-                if loop.time() >= deadline:
-                    self.reset()
-                    raise TimeoutError("no answer from Redis in time")
-                await self._ready(loop, deadline)
-        except NotImplementedError:  # a loop that cannot watch sockets
-            return await self._elsewhere(loop, lambda: self._link.drive(limit))
+        while not await self._step(loop):
+            if loop.time() >= deadline:
+                self.reset()
+                raise TimeoutError("no answer from Redis in time")
+            await self._ready(loop, deadline)
         return self._link.result()
 
     async def _step(self, loop: asyncio.AbstractEventLoop) -> bool:
@@ -300,12 +302,14 @@ class Connection:
             await asyncio.sleep(0 if patience == math.inf else max(patience, 0))
             return
         ready = loop.create_future()
+        try:
+            _watch(loop, fd, wants, ready)
+        except NotImplementedError:  # a loop that cannot watch sockets
+            # The thread only watches. If it drove the link, a pop that was cancelled would go on there, and take an id for nobody.
+            await self._elsewhere(loop, lambda: _poll(fd, wants, min(patience, LONGEST_POLL)))
+            return
         alarm = None if patience == math.inf else loop.call_later(patience, _wake, ready)
         try:
-            if wants & READ:
-                loop.add_reader(fd, _wake, ready)
-            if wants & WRITE:
-                loop.add_writer(fd, _wake, ready)
             await ready
         finally:
             loop.remove_reader(fd)
@@ -316,6 +320,19 @@ class Connection:
 
 def _popped(result: _native.PoppedRow | None, numbers: list[int]) -> Popped | None:
     return None if result is None else (numbers.index(result[0]), *result[1:])
+
+
+def _watch(loop: asyncio.AbstractEventLoop, fd: int, wants: int, ready: asyncio.Future[None]) -> None:
+    if wants & READ:
+        loop.add_reader(fd, _wake, ready)
+    if wants & WRITE:
+        loop.add_writer(fd, _wake, ready)
+
+
+def _poll(fd: int, wants: int, seconds: float) -> None:
+    poll = select.poll()
+    poll.register(fd, (select.POLLIN if wants & READ else 0) | (select.POLLOUT if wants & WRITE else 0))
+    poll.poll(max(seconds, 0) * 1000)
 
 
 def _wake(ready: asyncio.Future[None]) -> None:
