@@ -11,6 +11,7 @@
 #include <math.h>
 #include <stdio.h>
 
+#include "failing.h"
 #include "peer.h"
 
 #define X(name, sha) sha,
@@ -70,6 +71,24 @@ int add_jobs(seriatim_client *c, int from, int count)
 const char *message(const seriatim_client *c)
 {
     return seriatim_client_error(c)->message;
+}
+
+void assert_every_allocation_may_fail(int (*push)(const seriatim_options *options))
+{
+    failing f = {0, 0, 0};
+    seriatim_allocator mem = {failing_alloc, &f};
+    seriatim_options options = {0};
+    size_t n;
+    int done = 0;
+    options.allocator = &mem;
+    for (n = 1; !done; n++) {
+        f.calls = 0;
+        f.fail_at = n;
+        done = push(&options) && f.calls < n;
+        assert_int_equal(f.live, 0);
+        assert_true(n < 5000);
+    }
+    assert_true(n > 50);
 }
 
 /* ---- A peer that is spelled out: what the client must say, what it hears -------------------- */

@@ -20,6 +20,12 @@ const char *message(const seriatim_client *c);
 void hears(seriatim_client *c, const char *want, size_t want_len);
 int says(seriatim_client *c, const char *text);
 
+/*
+ * Calls `push` with an allocator whose first allocation fails, then with one whose second fails, and so on, until
+ * `push` returns 1 without a failed allocation. Each call must free what it has allocated.
+ */
+void assert_every_allocation_may_fail(int (*push)(const seriatim_options *options));
+
 /* ---- A peer that reads commands ------------------------------------------------------------- */
 
 #define MAX_ARGS 4096

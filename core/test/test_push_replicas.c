@@ -9,7 +9,6 @@
 
 #include <math.h>
 
-#include "failing.h"
 #include "peer.h"
 
 /* ---- Replicas ------------------------------------------------------------------------------ */
@@ -238,21 +237,8 @@ static int push_replicated_with(const seriatim_options *options)
 
 static void test_every_allocation_of_a_replicated_push_may_fail(void **state)
 {
-    failing f = {0, 0, 0};
-    seriatim_allocator mem = {failing_alloc, &f};
-    seriatim_options options = {0};
-    size_t n;
-    int done = 0;
     (void)state;
-    options.allocator = &mem;
-    for (n = 1; !done; n++) {
-        f.calls = 0;
-        f.fail_at = n;
-        done = push_replicated_with(&options) && f.calls < n;
-        assert_int_equal(f.live, 0);
-        assert_true(n < 5000);
-    }
-    assert_true(n > 50);
+    assert_every_allocation_may_fail(push_replicated_with);
 }
 
 int main(void)

@@ -136,14 +136,10 @@ void srt_client_tell_left(seriatim_client *c, int64_t left_ms)
 int seriatim_client_queue(seriatim_client *c, const seriatim_queue_settings *settings, size_t *queue)
 {
     srt_queue *found;
-    size_t i;
     int status = srt_registry_add(&c->registry, settings, &found, &c->error);
-    if (status != SERIATIM_OK)
-        return status;
-    for (i = 0; c->registry.queues[i] != found; i++)
-        ;
-    *queue = i;
-    return SERIATIM_OK;
+    if (status == SERIATIM_OK)
+        *queue = srt_registry_number(&c->registry, settings->name, settings->name_len);
+    return status;
 }
 
 srt_queue *srt_client_queue_at(seriatim_client *c, size_t queue)
@@ -173,6 +169,11 @@ int srt_client_begin(seriatim_client *c)
     c->status = SERIATIM_OK;
     srt_error_clear(&c->error);
     return SERIATIM_OK;
+}
+
+int srt_client_check_identity(seriatim_client *c)
+{
+    return c->identity[0] ? SERIATIM_OK : srt_fail(&c->error, SERIATIM_INVALID, "the client has no identity yet");
 }
 
 int srt_client_status(const seriatim_client *c)

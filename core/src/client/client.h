@@ -142,7 +142,6 @@ typedef struct srt_listener {
     size_t count;
     size_t unconfirmed; /* channels that were asked for and not confirmed */
     int begun;          /* its memory is made */
-    int wanted;         /* there are channels to listen to */
     int subscribed;     /* all are confirmed */
     int refused;        /* Redis refused them at refused_at: it is tried again a minute later */
     double refused_at;  /* Unix seconds by the host's clock */
@@ -206,6 +205,8 @@ int srt_client_begin(seriatim_client *c);
 int srt_client_start(seriatim_client *c, const srt_operation *operation, size_t queue);
 /* srt_client_begin and srt_client_start, for an operation without a state. */
 int srt_client_begin_plain(seriatim_client *c, const srt_operation *operation, size_t queue);
+/* OK, or INVALID: the client got no random bytes, so shards cannot tell its requests from those of other clients. */
+int srt_client_check_identity(seriatim_client *c);
 /* The queue with this number, or NULL (the error says so). */
 srt_queue *srt_client_queue_at(seriatim_client *c, size_t queue);
 /* Starts a script on a shard, with the shard's KEYS and the generation as ARGV[1]. NULL: out of memory. */

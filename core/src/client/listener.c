@@ -72,7 +72,6 @@ int srt_listener_add(seriatim_client *c, srt_queue *queue)
         l->channels.failed = 0;
         return SERIATIM_NOMEM;
     }
-    l->wanted |= l->count > 0;
     return l->count > before && l->session.connected ? listener_subscribe(l) : SERIATIM_OK;
 }
 
@@ -80,7 +79,7 @@ int srt_listener_wanted(const seriatim_client *c)
 {
     const srt_listener *l = &c->listener;
     double since = c->unix_time - l->refused_at;
-    return l->wanted && (!l->refused || since >= LISTENER_REFUSED || since < 0);
+    return l->count > 0 && (!l->refused || since >= LISTENER_REFUSED || since < 0);
 }
 
 int srt_listener_connected(seriatim_client *c, const char *user, const char *password, int database)

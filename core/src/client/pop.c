@@ -347,8 +347,8 @@ static void pop_order(seriatim_client *c, pop_state *p)
 static int pop_check(seriatim_client *c, const seriatim_pop *pop)
 {
     size_t i;
-    if (!c->identity[0])
-        return srt_fail(&c->error, SERIATIM_INVALID, "the client has no identity yet");
+    if (srt_client_check_identity(c) != SERIATIM_OK)
+        return SERIATIM_INVALID;
     if (pop->queue_count < 1 || pop->queue_count > 1000 || !pop->queues)
         return srt_fail(&c->error, SERIATIM_INVALID, "a pop takes 1 to 1000 queues");
     if (!(pop->wait >= 0 && pop->wait <= POP_LONGEST_WAIT))

@@ -129,8 +129,8 @@ static int popped_keep_text(popped_state *p, const seriatim_popped_outcome *outc
 static int popped_check(seriatim_client *c, const seriatim_popped_outcome *o)
 {
     int timed = o->kind == SERIATIM_POPPED_EXTEND || o->kind == SERIATIM_POPPED_SNOOZE;
-    if (!c->identity[0])
-        return srt_fail(&c->error, SERIATIM_INVALID, "the client has no identity yet");
+    if (srt_client_check_identity(c) != SERIATIM_OK)
+        return SERIATIM_INVALID;
     if (o->kind < SERIATIM_POPPED_ACK || o->kind > SERIATIM_POPPED_REJECT)
         return srt_fail(&c->error, SERIATIM_INVALID, "there is no outcome with the number %d", o->kind);
     if ((timed || o->kind == SERIATIM_POPPED_FAIL) && !(o->seconds <= SRT_CENTURY_SECONDS))
@@ -174,17 +174,14 @@ static int popped_read(seriatim_client *c, popped_state *p, seriatim_text token,
 static int popped_queue(seriatim_client *c, const popped_state *p, size_t *queue)
 {
     seriatim_queue_settings settings;
-    const srt_queue *known = srt_registry_find(&c->registry, p->token.queue.data, p->token.queue.len);
-    if (!known) {
-        seriatim_queue_settings_init(&settings);
-        settings.name = p->token.queue.data;
-        settings.name_len = p->token.queue.len;
-        settings.shards_count = 0;
-        return seriatim_client_queue(c, &settings, queue);
-    }
-    for (*queue = 0; c->registry.queues[*queue] != known; ++*queue)
-        ;
-    return SERIATIM_OK;
+    *queue = srt_registry_number(&c->registry, p->token.queue.data, p->token.queue.len);
+    if (*queue != SRT_NO_QUEUE)
+        return SERIATIM_OK;
+    seriatim_queue_settings_init(&settings);
+    settings.name = p->token.queue.data;
+    settings.name_len = p->token.queue.len;
+    settings.shards_count = 0;
+    return seriatim_client_queue(c, &settings, queue);
 }
 
 int seriatim_popped_begin(seriatim_client *c, seriatim_text token, const seriatim_popped_outcome *outcome)

@@ -195,8 +195,8 @@ int seriatim_push_send(seriatim_client *c)
     if (c->before_begin)
         c->before_begin(c->host);
     status = push_check_open(c);
-    if (status == SERIATIM_OK && !c->identity[0])
-        status = srt_fail(&c->error, SERIATIM_INVALID, "the client has no identity yet");
+    if (status == SERIATIM_OK)
+        status = srt_client_check_identity(c);
     c->push.open = 0;
     if (status != SERIATIM_OK) {
         c->status = status;

@@ -75,13 +75,19 @@ static int check_settings(const seriatim_queue_settings *s, seriatim_error *erro
     return status;
 }
 
-srt_queue *srt_registry_find(const srt_registry *r, const char *name, size_t len)
+size_t srt_registry_number(const srt_registry *r, const char *name, size_t len)
 {
     size_t i;
     for (i = 0; i < r->count; i++)
         if (r->queues[i]->name.len == len && memcmp(r->queues[i]->name.data, name, len) == 0)
-            return r->queues[i];
-    return NULL;
+            return i;
+    return SERIATIM_NO_QUEUE;
+}
+
+srt_queue *srt_registry_find(const srt_registry *r, const char *name, size_t len)
+{
+    size_t number = srt_registry_number(r, name, len);
+    return number == SERIATIM_NO_QUEUE ? NULL : r->queues[number];
 }
 
 static srt_queue *registry_new_queue(srt_registry *r, const char *name, size_t len)

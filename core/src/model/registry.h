@@ -60,6 +60,8 @@ void srt_registry_free(srt_registry *r);
 /* Adds a queue, or updates the settings of one that is there (its layout stays). Checks every field, naming it. */
 int srt_registry_add(srt_registry *r, const seriatim_queue_settings *settings, srt_queue **queue,
                      seriatim_error *error);
+/* The place of the queue with this name in `queues`, or SERIATIM_NO_QUEUE. */
+size_t srt_registry_number(const srt_registry *r, const char *name, size_t len);
 srt_queue *srt_registry_find(const srt_registry *r, const char *name, size_t len); /* or NULL */
 
 /* Reads 'generation shards schema' as layout.lua answers it. PROTOCOL, or UNSUPPORTED for another version's schema. */

@@ -4,8 +4,6 @@
  */
 #include "web/web.h"
 
-#include <string.h>
-
 /* What is asked for, and whether it is there. */
 typedef struct layout_state {
     seriatim_text name;
@@ -61,16 +59,6 @@ int srt_web_layout_found(const seriatim_client *c)
     return c->operation && c->operation->send == exists_send && ((const layout_state *)c->state)->found;
 }
 
-static size_t find_number(const seriatim_client *c, seriatim_text name)
-{
-    size_t i;
-    for (i = 0; i < c->registry.count; i++)
-        if (c->registry.queues[i]->name.len == name.len &&
-            memcmp(c->registry.queues[i]->name.data, name.data, name.len) == 0)
-            return i;
-    return SRT_NO_QUEUE;
-}
-
 static int find_register(seriatim_client *c, srt_web *w)
 {
     seriatim_queue_settings settings;
@@ -107,7 +95,7 @@ int srt_web_find_queue(seriatim_client *c, srt_web *w)
     }
     if (w->step > 0)
         return SRT_WEB_DONE;
-    w->queue = find_number(c, w->worker);
+    w->queue = srt_registry_number(&c->registry, w->worker.data, w->worker.len);
     if (w->queue == SRT_NO_QUEUE && (w->worker.len < 1 || w->worker.len > 512))
         return srt_web_refuse(w, 404, "there is no such queue");
     if (w->queue == SRT_NO_QUEUE)
