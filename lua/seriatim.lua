@@ -94,6 +94,7 @@ local seriatim = {
   worker = worker.define,
   push = push.push,
   pop = pops.pop,
+  delivery = pops.delivery,
   nodes = metrics.nodes,
   ick = ick.new,
   quiet_node = node_commands.quiet_node,

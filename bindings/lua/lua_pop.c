@@ -26,11 +26,16 @@ static int pop_read(lua_State *L, const slu_link *self)
         lua_pushboolean(L, 0);
         return 1;
     }
-    lua_createtable(L, 0, 6);
+    lua_createtable(L, 0, 9);
     slu_set_int(L, "queue", (int64_t)popped->queue);
     slu_set_text(L, "id", popped->job.id, popped->job.id_len);
     slu_set_int(L, "fence", popped->job.fence);
     slu_set_int(L, "deliveries", popped->deliveries);
+    slu_set_int(L, "retry_count", popped->job.retry_count);
+    if (popped->job.error_len)
+        slu_set_text(L, "error", popped->job.error, popped->job.error_len);
+    lua_pushboolean(L, popped->more);
+    lua_setfield(L, -2, "more");
     slu_push_list(L, popped->job.payload_count, pop_payload, popped->job.payloads);
     lua_setfield(L, -2, "payloads");
     if (popped->token.data)
@@ -72,8 +77,8 @@ static const int64_t *pop_weights(lua_State *L, int at, size_t count)
 }
 
 /*
- * link:pop(queues, weights or nil, wait, ttr, max): false, or a table with queue, id, fence, deliveries, token, and
- * payloads as {{bytes, score, stamp, context}}. token is nil if ttr is 0.
+ * link:pop(queues, weights or nil, wait, ttr, max): false, or a table with queue, id, fence, deliveries, token,
+ * retry_count, error, more, and payloads as {{bytes, score, stamp, context}}. token is nil if ttr is 0.
  */
 static int link_pop(lua_State *L)
 {
@@ -99,28 +104,25 @@ static int popped_read(lua_State *L, const slu_link *self)
     return slu_true(L);
 }
 
-/* What pop gave as payloads, or a part of it, in Lua's memory on the stack; NULL for nil. */
-static const seriatim_payload *popped_payloads(lua_State *L, int at, size_t *count)
+/* How many payloads a checkpoint is about, or the stamps of those that a rejection is about, in Lua's memory on the
+ * stack. */
+static void popped_set_payloads(lua_State *L, int at, seriatim_popped_outcome *outcome)
 {
     seriatim_payload *payloads;
     size_t i;
-    *count = 0;
-    if (lua_isnil(L, at))
-        return NULL;
-    luaL_checktype(L, at, LUA_TTABLE);
-    *count = slu_rawlen(L, at);
-    payloads = lua_newuserdata(L, (*count + 1) * sizeof *payloads);
-    memset(payloads, 0, (*count + 1) * sizeof *payloads);
-    for (i = 0; i < *count; i++) {
+    if (lua_type(L, at) == LUA_TNUMBER)
+        outcome->payload_count = slu_size(L, at, "count");
+    if (lua_type(L, at) != LUA_TTABLE)
+        return;
+    outcome->payload_count = slu_rawlen(L, at);
+    payloads = lua_newuserdata(L, (outcome->payload_count + 1) * sizeof *payloads);
+    memset(payloads, 0, (outcome->payload_count + 1) * sizeof *payloads);
+    for (i = 0; i < outcome->payload_count; i++) {
         lua_rawgeti(L, at, (int)(i + 1));
-        luaL_checktype(L, -1, LUA_TTABLE);
-        lua_rawgeti(L, -1, 2);
-        payloads[i].score = slu_double(L, -1, "score");
-        lua_rawgeti(L, -2, 3);
         payloads[i].stamp = slu_double(L, -1, "stamp");
-        lua_pop(L, 3);
+        lua_pop(L, 1);
     }
-    return payloads;
+    outcome->payloads = payloads;
 }
 
 static int popped_kind(lua_State *L, int at)
@@ -129,7 +131,10 @@ static int popped_kind(lua_State *L, int at)
     return luaL_checkoption(L, at, NULL, kinds);
 }
 
-/* link:popped(token, kind, seconds or nil, text or nil, payloads or nil): true */
+/*
+ * link:popped(token, kind, seconds or nil, text or nil, payloads): true. payloads: a number of them for "checkpoint", a
+ * list of stamps for "reject", else nil.
+ */
 static int link_popped(lua_State *L)
 {
     slu_link *self = slu_link_of(L);
@@ -144,8 +149,33 @@ static int link_popped(lua_State *L)
         outcome.seconds = slu_double(L, 4, "seconds");
     if (!lua_isnil(L, 5))
         outcome.text.data = slu_text(L, 5, "text", &outcome.text.len);
-    outcome.payloads = popped_payloads(L, 6, &outcome.payload_count);
+    popped_set_payloads(L, 6, &outcome);
     return slu_link_begun(L, self, seriatim_popped_begin(self->client, token, &outcome), popped_read);
+}
+
+/* token_parts(token): {queue = ..., id = ..., fence = ..., payload_count = ...}, or nil: the text is no token. */
+static int token_parts(lua_State *L)
+{
+    char bytes[SERIATIM_TOKEN];
+    seriatim_token_parts parts;
+    seriatim_text token;
+    token.data = slu_text(L, 1, "token", &token.len);
+    if (seriatim_token_read(token, bytes, &parts) != SERIATIM_OK) {
+        lua_pushnil(L);
+        return 1;
+    }
+    lua_createtable(L, 0, 4);
+    slu_set_text(L, "queue", parts.queue.data, parts.queue.len);
+    slu_set_text(L, "id", parts.id.data, parts.id.len);
+    slu_set_int(L, "fence", parts.fence);
+    slu_set_int(L, "payload_count", (int64_t)parts.payload_count);
+    return 1;
+}
+
+void slu_open_pop(lua_State *L)
+{
+    static const luaL_Reg functions[] = {{"token_parts", token_parts}, {NULL, NULL}};
+    slu_functions(L, functions);
 }
 
 const luaL_Reg slu_pops[] = {{"pop", link_pop}, {"popped", link_popped}, {NULL, NULL}};

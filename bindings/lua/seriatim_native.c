@@ -401,6 +401,7 @@ int luaopen_seriatim_native(lua_State *L)
     slu_open_json(L);
     slu_open_rows(L);
     slu_open_link(L);
+    slu_open_pop(L);
     slu_open_client(L);
     slu_open_runner(L);
     slu_open_node(L);

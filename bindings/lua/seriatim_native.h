@@ -138,6 +138,7 @@ void slu_ending_note(seriatim_runner *runner);
 /* Each adds its functions to the table on top of the stack. */
 void slu_open_definitions(lua_State *L);
 void slu_open_json(lua_State *L);
+void slu_open_pop(lua_State *L);
 void slu_open_rows(lua_State *L);
 void slu_open_link(lua_State *L);
 void slu_open_client(lua_State *L);

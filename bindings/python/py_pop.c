@@ -52,9 +52,10 @@ static PyObject *pop_read(const spy_link *self)
     if (!popped)
         return spy_none_or(0);
     job = &popped->job;
-    return Py_BuildValue("(nNLLNN)", (Py_ssize_t)popped->queue, spy_id(job->id, job->id_len), (long long)job->fence,
+    return Py_BuildValue("(nNLLNLNNN)", (Py_ssize_t)popped->queue, spy_id(job->id, job->id_len), (long long)job->fence,
                          (long long)popped->deliveries, spy_bytes_or_none(popped->token.data, popped->token.len),
-                         spy_list(job->payload_count, pop_payload, job->payloads));
+                         (long long)job->retry_count, spy_error_or_none(job->error, job->error_len),
+                         PyBool_FromLong(popped->more), spy_list(job->payload_count, pop_payload, job->payloads));
 }
 
 static PyObject *pop_begin(spy_link *self, seriatim_pop *pop, PyObject *numbers, PyObject *weights)
@@ -77,7 +78,7 @@ static PyObject *pop_begin(spy_link *self, seriatim_pop *pop, PyObject *numbers,
 
 /*
  * link.pop(queues, weights or None, wait, ttr, max): None, no id was due; or (queue, id, fence, deliveries,
- * token or None, [(payload, score, context, stamp)])
+ * token or None, retry_count, error or None, more, [(payload, score, context, stamp)])
  */
 PyObject *spy_link_pop(PyObject *object, PyObject *const *args, Py_ssize_t nargs)
 {
@@ -97,31 +98,45 @@ static PyObject *popped_read(const spy_link *self)
     return spy_none_or(0);
 }
 
-/* Only scores and stamps, of a list of (score, stamp); PyMem_Free them. NULL with an exception. */
-static seriatim_payload *popped_payloads(PyObject *list, size_t *count)
+/* Payloads of which only the stamps are set; PyMem_Free them. NULL with an exception. */
+static seriatim_payload *popped_payloads(PyObject *stamps)
 {
     seriatim_payload *payloads;
     Py_ssize_t i;
-    if (spy_check_list(list) < 0)
-        return NULL;
-    *count = (size_t)PyList_GET_SIZE(list);
-    payloads = PyMem_Calloc(*count + 1, sizeof *payloads);
+    payloads = PyMem_Calloc((size_t)PyList_GET_SIZE(stamps) + 1, sizeof *payloads);
     if (!payloads)
         return (seriatim_payload *)PyErr_NoMemory();
-    for (i = 0; i < PyList_GET_SIZE(list); i++)
-        if (!PyArg_ParseTuple(PyList_GET_ITEM(list, i), "dd", &payloads[i].score, &payloads[i].stamp)) {
+    for (i = 0; i < PyList_GET_SIZE(stamps); i++)
+        if (spy_double(PyList_GET_ITEM(stamps, i), &payloads[i].stamp) < 0) {
             PyMem_Free(payloads);
             return NULL;
         }
     return payloads;
 }
 
-/* link.popped(token, kind, seconds, text or None, [(score, stamp)]): None; kind: a POPPED_* of this module */
+/* Sets how many payloads a checkpoint is about, or which payloads a rejection is about; PyMem_Free outcome->payloads.
+ */
+static int popped_set_payloads(seriatim_popped_outcome *outcome, PyObject *payloads)
+{
+    if (payloads == Py_None)
+        return 0;
+    if (PyLong_Check(payloads))
+        return spy_size(payloads, &outcome->payload_count);
+    if (spy_check_list(payloads) < 0)
+        return -1;
+    outcome->payload_count = (size_t)PyList_GET_SIZE(payloads);
+    outcome->payloads = popped_payloads(payloads);
+    return outcome->payloads ? 0 : -1;
+}
+
+/*
+ * link.popped(token, kind, seconds, text or None, payloads): None; kind: a POPPED_* of this module; payloads: a number
+ * of them for POPPED_CHECKPOINT, a list of stamps for POPPED_REJECT, else None
+ */
 PyObject *spy_link_popped(PyObject *object, PyObject *const *args, Py_ssize_t nargs)
 {
     spy_link *self = (spy_link *)object;
     seriatim_popped_outcome outcome;
-    seriatim_payload *payloads;
     seriatim_client *client;
     seriatim_text token;
     int64_t kind;
@@ -130,16 +145,27 @@ PyObject *spy_link_popped(PyObject *object, PyObject *const *args, Py_ssize_t na
     if (spy_arity("popped", nargs, 5, 5) < 0 || spy_data(args[0], &token.data, &token.len) < 0 ||
         spy_int64(args[1], &kind) < 0 || spy_double(args[2], &outcome.seconds) < 0 ||
         (args[3] != Py_None && spy_data(args[3], &outcome.text.data, &outcome.text.len) < 0) ||
-        !(client = spy_link_client(self)))
-        return NULL;
-    payloads = popped_payloads(args[4], &outcome.payload_count);
-    if (!payloads)
+        !(client = spy_link_client(self)) || popped_set_payloads(&outcome, args[4]) < 0)
         return NULL;
     outcome.kind = kind < 0 || kind > INT_MAX ? -1 : (int)kind;
-    outcome.payloads = payloads;
     status = seriatim_popped_begin(client, token, &outcome);
-    PyMem_Free(payloads);
+    PyMem_Free((void *)outcome.payloads);
     return spy_link_begun(self, status, popped_read);
+}
+
+/* token_parts(token): (queue, id, fence, number of payloads), or None: the text is no token of a delivery */
+PyObject *spy_token_parts(PyObject *module, PyObject *object)
+{
+    char bytes[SERIATIM_TOKEN];
+    seriatim_token_parts parts;
+    seriatim_text token;
+    (void)module;
+    if (spy_data(object, &token.data, &token.len) < 0)
+        return NULL;
+    if (seriatim_token_read(token, bytes, &parts) != SERIATIM_OK)
+        return spy_none_or(0);
+    return Py_BuildValue("(NNLn)", spy_id(parts.queue.data, parts.queue.len), spy_id(parts.id.data, parts.id.len),
+                         (long long)parts.fence, (Py_ssize_t)parts.payload_count);
 }
 
 int spy_add_popped_kinds(PyObject *module)

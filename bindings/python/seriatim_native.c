@@ -410,6 +410,7 @@ static PyMethodDef native_methods[] = {
     {"jobs", (PyCFunction)(void (*)(void))spy_jobs, METH_FASTCALL, NULL},
     {"forks", native_forks, METH_NOARGS, NULL},
     {"back_off", spy_back_off, METH_O, NULL},
+    {"token_parts", spy_token_parts, METH_O, NULL},
     {"command_text", spy_command_text, METH_O, NULL},
     {"printable", spy_printable, METH_O, NULL},
     {"worker_settings", spy_worker_settings, METH_NOARGS, NULL},

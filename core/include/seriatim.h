@@ -623,6 +623,18 @@ typedef struct seriatim_popped_outcome {
  */
 int seriatim_popped_begin(seriatim_client *client, seriatim_text token, const seriatim_popped_outcome *outcome);
 
+#define SERIATIM_TOKEN 3148 /* no token of a delivery has more bytes */
+
+/* What the token of a delivery says. */
+typedef struct seriatim_token_parts {
+    seriatim_text queue, id;
+    int64_t fence;
+    size_t payload_count; /* of the delivery */
+} seriatim_token_parts;
+
+/* Reads a token. The texts of `parts` lie in `bytes`. OK, or INVALID: the text is no token. */
+int seriatim_token_read(seriatim_text token, char bytes[SERIATIM_TOKEN], seriatim_token_parts *parts);
+
 /* ---- Node: the server as a state machine -------------------------------------------------- */
 
 typedef enum seriatim_scheduler { SERIATIM_LAG, SERIATIM_SEQ, SERIATIM_PRIORITY } seriatim_scheduler;

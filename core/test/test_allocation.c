@@ -81,13 +81,15 @@ static int hand_back(seriatim_client *c)
 {
     static const seriatim_popped_outcome release = {SERIATIM_POPPED_RELEASE, 0, {NULL, 0}, NULL, 0};
     const seriatim_popped *p = seriatim_pop_result(c);
-    char token[256];
+    char token[256], bytes[SERIATIM_TOKEN];
     seriatim_text kept = {token, 0};
+    seriatim_token_parts parts;
     if (!p)
         return SERIATIM_OK;
     kept.len = p->token.len < sizeof token ? p->token.len : 0;
     memcpy(token, p->token.data, kept.len);
-    return seriatim_popped_begin(c, kept, &release);
+    return seriatim_token_read(kept, bytes, &parts) == SERIATIM_OK ? seriatim_popped_begin(c, kept, &release)
+                                                                   : SERIATIM_INVALID;
 }
 
 static int query(seriatim_client *c, size_t queue, int kind)

@@ -101,7 +101,7 @@ from ._errors import (
     Unsupported,
     UsageError,
 )
-from ._pull import apop, pop
+from ._pull import apop, delivery, pop
 from ._server.batch import Batch
 from ._server.schedulers import Candidate, build_lag_scheduler, build_priority_scheduler, build_seq_scheduler
 from ._server.server import Server
@@ -196,6 +196,7 @@ __all__ = [
     "build_lag_scheduler",
     "build_priority_scheduler",
     "build_seq_scheduler",
+    "delivery",
     "nodes",
     "pop",
     "quiet_node",

@@ -50,8 +50,8 @@ ClaimedRow = tuple[Id, int, int, float, str | bytes | None, list[tuple[bytes, fl
 PoppedPayload = tuple[bytes, float, bytes | None, float]
 """payload, score, context, stamp."""
 
-PoppedRow = tuple[int, Id, int, int, bytes | None, list[PoppedPayload]]
-"""queue, id, fence, deliveries, token, payloads."""
+PoppedRow = tuple[int, Id, int, int, bytes | None, int, str | bytes | None, bool, list[PoppedPayload]]
+"""queue, id, fence, deliveries, token, retry_count, error, more, payloads."""
 
 POPPED_ACK: Final[int]
 POPPED_FAIL: Final[int]
@@ -100,6 +100,9 @@ def worker_settings() -> list[WorkerSetting]:
 def back_off(count: int, /) -> float:
     """Seconds of the default back-off after the failure that made retry_count `count`."""
 
+def token_parts(token: bytes, /) -> tuple[Id, Id, int, int] | None:
+    """queue, id, fence and number of payloads of a delivery; None: it is no token."""
+
 def split(shards: int, nodes: int, node: int, threads: int, /) -> list[list[int]]:
     """The places of this node's shards, dealt to its threads; empty hands are left out."""
 
@@ -136,7 +139,7 @@ class Link:
         """Result: (added, folded, [places of refused jobs], what was said of too few replicas or None, warning or None, scheduled, stale, [handles or None])."""
     def pop(self, queues: list[int], weights: list[int] | None, wait: float, ttr: float, max: int, /) -> None:
         """Result: PoppedRow, or None: no id was due."""
-    def popped(self, token: bytes, kind: int, seconds: float, text: bytes | None, payloads: list[tuple[float, float]], /) -> None:
+    def popped(self, token: bytes, kind: int, seconds: float, text: bytes | None, payloads: int | list[float] | None, /) -> None:
         """Result: None. kind: a POPPED_*; payloads: (score, stamp) of those that are meant."""
     def layout(self, queue: int, /) -> None:
         """Result: shards_count as Redis has it, 0 when there is no such queue."""

@@ -7,8 +7,9 @@ from typing import Any, Union
 
 from . import _native
 from ._client import codec, validate
-from ._client.delivery import Delivery
+from ._client.delivery import Delivery, of_token
 from ._client.pop import Pop, Source
+from ._errors import Invalid
 from ._worker import FunctionWorker, Worker, all_workers
 
 AnyQueue = Union[str, type[Worker], FunctionWorker[..., Any]]
@@ -56,6 +57,22 @@ async def apop(
 ) -> Delivery | None:
     """The same for coroutines. It never blocks the event loop."""
     return await _pop(queues, weights, wait, ttr, max).acall()
+
+
+def delivery(token: str) -> Delivery:
+    """
+    The delivery that has this token, in any process: to report its result. It has no payloads here, deliveries is 0, retry_count -1
+    and more False, because the token says only queue, id and fence. Redis is not asked. Raises Invalid.
+    """
+    if not isinstance(token, str):
+        raise validate.refusal("token", "a str", token)
+    data = token.encode("utf-8", "replace")
+    parts = _native.token_parts(data)
+    if parts is None:
+        raise Invalid("token: the text is no token of a delivery")
+    queue, id, fence, count = parts
+    source = _source(queue if isinstance(queue, str) else queue.decode("utf-8", "surrogateescape"), "token")
+    return of_token(source.name, source.codec, id, fence, data, count)
 
 
 def _pop(queues: Any, weights: Any, wait: Any, ttr: Any, max: Any) -> Pop:

@@ -61,17 +61,16 @@ static int token_is_whole(double number)
     return number >= 1 && number <= 9e15 && number == (double)(int64_t)number;
 }
 
-int srt_pop_token_read(srt_pop_token *token, srt_arena *arena, seriatim_text text)
+static int token_fits(seriatim_text text)
 {
-    char *bytes;
-    size_t len;
+    return text.data && text.len >= TOKEN_HEAD && text.len <= SERIATIM_TOKEN;
+}
+
+/* bytes: room for as many as the text has; the token's texts lie in it. OK or INVALID. */
+static int token_read(srt_pop_token *token, char *bytes, seriatim_text text)
+{
+    size_t len = srt_text64_read(text, bytes);
     double fence;
-    if (!text.data || text.len < TOKEN_HEAD || text.len > 2 * (TOKEN_HEAD + SERIATIM_MAX_ID + 512))
-        return SERIATIM_INVALID;
-    bytes = srt_arena_alloc(arena, text.len);
-    if (!bytes)
-        return SERIATIM_NOMEM;
-    len = srt_text64_read(text, bytes);
     if (len < TOKEN_HEAD || bytes[0] != TOKEN_VERSION)
         return SERIATIM_INVALID;
     fence = token_read_double(bytes + 1);
@@ -91,5 +90,26 @@ int srt_pop_token_read(srt_pop_token *token, srt_arena *arena, seriatim_text tex
     token->queue.data = bytes + TOKEN_HEAD;
     token->id.data = token->queue.data + token->queue.len;
     token->id.len = len - TOKEN_HEAD - token->queue.len;
+    return SERIATIM_OK;
+}
+
+int srt_pop_token_read(srt_pop_token *token, srt_arena *arena, seriatim_text text)
+{
+    char *bytes;
+    if (!token_fits(text))
+        return SERIATIM_INVALID;
+    bytes = srt_arena_alloc(arena, text.len);
+    return bytes ? token_read(token, bytes, text) : SERIATIM_NOMEM;
+}
+
+int seriatim_token_read(seriatim_text text, char bytes[SERIATIM_TOKEN], seriatim_token_parts *parts)
+{
+    srt_pop_token token;
+    if (!token_fits(text) || token_read(&token, bytes, text) != SERIATIM_OK)
+        return SERIATIM_INVALID;
+    parts->queue = token.queue;
+    parts->id = token.id;
+    parts->fence = token.fence;
+    parts->payload_count = (size_t)token.delivered;
     return SERIATIM_OK;
 }

@@ -43,6 +43,9 @@ local pops = {}
 ---@field deliveries integer  the pops of the id, this one included, since it was last acknowledged, had a checkpoint or was buried
 ---@field scores number[]  one for each payload
 ---@field contexts table<string, string>[]  one for each payload; an empty table for a payload without one
+---@field retry_count integer  -1 if the id has not failed since it was last done; 0 after its first failure
+---@field error string?  of the last failure, through load_error; nil: retry_count is -1
+---@field more boolean  does the id have more payloads than this delivery? A later delivery has them
 ---@field token string?  names the delivery in any process; nil: the pop had ttr = 0, so the delivery has ended
 local methods = {}
 local Delivery = inspect.class("seriatim.PoppedDelivery", { "queue", "id", "fence", "deliveries" })
@@ -51,12 +54,12 @@ Delivery.__index = methods
 ---Tells Redis. Each method of a delivery returns true; or nil and a seriatim.Error, whose kind is STALE if the delivery is not the
 ---caller's any more: its time is over, it has ended, or somebody else has the id.
 ---@param token string
----@param rows table[]?  the payloads that are meant, as pop of the C module gives them
+---@param payloads integer|number[]|nil  how many of the first ones (checkpoint), or their stamps (reject)
 ---@return boolean?
 ---@return seriatim.Error? err
-local function report(token, kind, seconds, text, rows)
+local function report(token, kind, seconds, text, payloads)
   return pool.ask(function(connection)
-    return connection:call("popped", token, kind, seconds, text, rows, nil)
+    return connection:call("popped", token, kind, seconds, text, payloads, nil)
   end)
 end
 
@@ -147,15 +150,11 @@ end
 ---@return boolean?
 ---@return seriatim.Error? err
 function methods:checkpoint(count)
-  local rows = state_of(self, "checkpoint").rows
-  if validate.integer("count", count, 0, #rows) == 0 then
+  local state = state_of(self, "checkpoint")
+  if validate.integer("count", count, 0, state.count) == 0 then
     return true
   end
-  local first = {}
-  for place = 1, count do
-    first[place] = rows[place]
-  end
-  return report(self.token, "checkpoint", nil, nil, first)
+  return report(self.token, "checkpoint", nil, nil, count)
 end
 
 ---@param popped table  of the C module
@@ -164,7 +163,8 @@ end
 local function delivery_of(popped, queue, rows, values)
   local made = {
     id = popped.id, payloads = values, queue = queue.name, fence = popped.fence, deliveries = popped.deliveries,
-    scores = {}, contexts = {}, token = popped.token, [STATE] = { rows = rows, codec = queue.codec },
+    retry_count = popped.retry_count, error = popped.error and stored_error.loaded(popped.error), more = popped.more,
+    scores = {}, contexts = {}, token = popped.token, [STATE] = { count = #rows, codec = queue.codec },
   }
   for place, row in ipairs(rows) do
     made.scores[place] = row[2]
@@ -197,12 +197,12 @@ end
 ---@return boolean? rejected
 ---@return seriatim.Error? err
 local function reject(popped, queue, broken, reason)
-  local most = {}
+  local stamps = {}
   for place = 1, math.min(#broken, MOST_REJECTED) do
-    most[place] = broken[place]
+    stamps[place] = broken[place][3]
   end
-  log.error("dead", ("%d payloads cannot be read: %s"):format(#most, reason), { q = queue.name, id = popped.id })
-  local rejected, err = report(popped.token, "reject", nil, stored_error.of(reason, queue.name), most)
+  log.error("dead", ("%d payloads cannot be read: %s"):format(#stamps, reason), { q = queue.name, id = popped.id })
+  local rejected, err = report(popped.token, "reject", nil, stored_error.of(reason, queue.name), stamps)
   if not rejected and not errors.is(err, "STALE") then
     return nil, err
   end
@@ -347,6 +347,25 @@ function pops.pop(queues, options)
     end
     rounds = rounds + 1
   until rounds >= UNREADABLE and native.now_ms() >= deadline
+end
+
+---The delivery that has this token, in any process: to report its result. It has no payloads here, deliveries is 0, retry_count -1 and
+---more false, because the token says only queue, id and fence. Redis is not asked. Raises misuse.
+---@param token string  of a delivery
+---@return seriatim.PoppedDelivery
+function pops.delivery(token)
+  if type(token) ~= "string" then
+    validate.refuse("token", "a string", token)
+  end
+  local parts = native.token_parts(token)
+  if not parts then
+    errors.misuse("token: the text is no token of a delivery")
+  end
+  local made = delivery_of({
+    id = parts.id, fence = parts.fence, deliveries = 0, retry_count = -1, more = false, token = token,
+  }, queue_of(parts.queue, "token"), {}, {})
+  made[STATE].count = parts.payload_count
+  return made
 end
 
 return pops

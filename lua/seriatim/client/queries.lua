@@ -2,8 +2,8 @@
 
 local jobs = require "seriatim.client.jobs"
 local pool = require "seriatim.client.pool"
+local stored_error = require "seriatim.client.stored_error"
 local validate = require "seriatim.client.validate"
-local settings = require "seriatim.settings"
 
 local queries = {}
 
@@ -135,19 +135,13 @@ local function scheduled_of(worker, row)
   return { count = row.scheduled_total, deliver_at = row.deliver_at, payloads = row.scheduled }
 end
 
----What load_error cannot read is shown as it is stored.
-local function loaded_error(stored)
-  local ran, text = pcall(settings.load_error, stored)
-  return ran and text or stored
-end
-
 -- A record without its payloads.
 local function head(row, fields)
   local made = {}
   for _, field in ipairs(fields) do
     made[field] = row[field]
   end
-  made.error = made.error and loaded_error(made.error)
+  made.error = made.error and stored_error.loaded(made.error)
   return made
 end
 
@@ -401,7 +395,7 @@ function Queries:explain(id)
   answer.scheduled = answer.scheduled > 0 and { payloads_count = answer.scheduled, deliver_at = answer.deliver_at } or nil
   answer.deliver_at = nil
   for _, entry in ipairs(answer.history) do
-    entry.error = entry.error and loaded_error(entry.error)
+    entry.error = entry.error and stored_error.loaded(entry.error)
   end
   return answer
 end

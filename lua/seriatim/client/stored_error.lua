@@ -8,7 +8,7 @@ local MOST_BYTES = 65536 -- the core keeps no more of a stored error: cutting wh
 local stored_error = {}
 
 ---@return string? dumped
----@return string? reason  where there is none
+---@return string? reason  why dump_error gave no text that can be stored
 local function dump_error(text)
   local ran, dumped = pcall(settings.dump_error, text)
   if not ran then
@@ -36,6 +36,14 @@ function stored_error.of(text, queue_name)
   log.error("hook", reason, { q = queue_name })
   local note = ("%s\n(%s; only the first line of this error is stored)"):format(log.brief(text), reason)
   return dump_error(note) or note
+end
+
+---The text of what is stored. What load_error cannot read stays as it is stored.
+---@param stored string
+---@return string
+function stored_error.loaded(stored)
+  local ran, text = pcall(settings.load_error, stored)
+  return ran and text or stored
 end
 
 return stored_error

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from datetime import timedelta
-from typing import Any, Final, Literal
+from typing import Any, Final, Literal, NamedTuple
 
 from .. import _native
 from .._errors import Invalid
@@ -12,8 +12,28 @@ from . import pool, stored_error, validate
 from .connection import Report
 
 _NO_PAYLOAD: Final[Any] = object()
-_ACK: Final[Report] = (_native.POPPED_ACK, 0.0, None, [])
-_RELEASE: Final[Report] = (_native.POPPED_RELEASE, 0.0, None, [])
+_ACK: Final[Report] = (_native.POPPED_ACK, 0.0, None, None)
+_RELEASE: Final[Report] = (_native.POPPED_RELEASE, 0.0, None, None)
+
+
+class Head(NamedTuple):
+    """What a delivery says beside its payloads."""
+
+    id: Id
+    fence: int
+    deliveries: int
+    token: bytes | None
+    count: int
+    """Payloads of the delivery."""
+    retry_count: int
+    error: str | bytes | None
+    """As Redis has it."""
+    more: bool
+
+
+def of_token(queue: str, codec: Codec, id: Id, fence: int, token: bytes, count: int) -> Delivery:
+    """A delivery of which nothing else is known here."""
+    return Delivery(queue, codec, Head(id, fence, 0, token, count, -1, None, False), [], [])
 
 
 class Delivery:
@@ -23,23 +43,20 @@ class Delivery:
     begin with an a are for coroutines: the others hold up the event loop until Redis has answered.
     """
 
-    __slots__ = ("_codec", "_contexts", "_deliveries", "_fence", "_id", "_keys", "_payloads", "_queue", "_scores", "_token")
+    __slots__ = ("_codec", "_contexts", "_head", "_payloads", "_queue", "_scores")
 
-    def __init__(
-        self, queue: str, codec: Codec, head: tuple[Id, int, int, bytes | None], rows: list[_native.PoppedPayload], payloads: list[Any]
-    ) -> None:
-        """head: id, fence, deliveries, token. payloads: what the bytes of the rows say."""
+    def __init__(self, queue: str, codec: Codec, head: Head, rows: list[_native.PoppedPayload], payloads: list[Any]) -> None:
+        """payloads: what the bytes of the rows say."""
         self._queue = queue
         self._codec = codec
-        self._id, self._fence, self._deliveries, self._token = head
+        self._head = head
         self._payloads = payloads
         self._scores = [score for _, score, _, _ in rows]
         self._contexts: list[dict[str, str]] = [_native.load(context) if context else {} for _, _, context, _ in rows]
-        self._keys = [(score, stamp) for _, score, _, stamp in rows]
 
     @property
     def id(self) -> Id:
-        return self._id
+        return self._head.id
 
     @property
     def queue(self) -> str:
@@ -67,29 +84,44 @@ class Delivery:
         Greater than that of every earlier run of the id. A store that remembers the greatest one can reject writes of an older
         run.
         """
-        return self._fence
+        return self._head.fence
 
     @property
     def deliveries(self) -> int:
         """How often the id was popped, this time included, since it was last acknowledged, had a checkpoint or was buried."""
-        return self._deliveries
+        return self._head.deliveries
+
+    @property
+    def retry_count(self) -> int:
+        """-1 if the id has not failed since it was last done; 0 after its first failure."""
+        return self._head.retry_count
+
+    @property
+    def error(self) -> str | bytes | None:
+        """The error of the last failure, through load_error. None: retry_count is -1."""
+        return None if self._head.error is None else stored_error.loaded(self._head.error)
+
+    @property
+    def more(self) -> bool:
+        """Does the id have more payloads than this delivery? A later delivery has them."""
+        return self._head.more
 
     @property
     def token(self) -> str | None:
         """Names this delivery to the HTTP interface and to other processes. None: it was popped with ttr=0."""
-        return None if self._token is None else self._token.decode()
+        return None if self._head.token is None else self._head.token.decode()
 
     def __repr__(self) -> str:
-        return f"<Delivery queue={self._queue!r} id={self._id!r} fence={self._fence} deliveries={self._deliveries}>"
+        return f"<Delivery queue={self._queue!r} id={self.id!r} fence={self.fence} deliveries={self.deliveries}>"
 
     def ack(self) -> Literal[True]:
         """The payloads are done. Nothing happens if it was popped with ttr=0, which ended it already. Raises Stale."""
-        if self._token is not None:
+        if self._head.token is not None:
             self._send(_ACK)
         return True
 
     async def aack(self) -> Literal[True]:
-        if self._token is not None:
+        if self._head.token is not None:
             await self._asend(_ACK)
         return True
 
@@ -148,23 +180,23 @@ class Delivery:
             raise validate.refusal("error", "an exception or a str", error)
         seconds = -1.0 if retry_in is None else validate.delay("retry_in", retry_in)
         self._running()
-        return _native.POPPED_FAIL, seconds, stored_error.of(error, self._queue), []
+        return _native.POPPED_FAIL, seconds, stored_error.of(error, self._queue), None
 
     def _snoozed(self, seconds: float | timedelta, payload: Any) -> Report:
         wait = validate.delay("seconds", seconds)
         data = None if payload is _NO_PAYLOAD else self._codec.dump(payload, "payload")
-        return _native.POPPED_SNOOZE, wait, data, []
+        return _native.POPPED_SNOOZE, wait, data, None
 
     def _checked(self, count: int) -> Report:
-        validate.integer("count", count, 0, len(self._keys))
+        validate.integer("count", count, 0, self._head.count)
         self._running()
-        return _native.POPPED_CHECKPOINT, 0.0, None, self._keys[:count]
+        return _native.POPPED_CHECKPOINT, 0.0, None, count
 
     def _running(self) -> bytes:
         """The token."""
-        if self._token is None:
-            raise Invalid(f"the delivery of {self._id!r} was popped with ttr=0, so it has ended already")
-        return self._token
+        if self._head.token is None:
+            raise Invalid(f"the delivery of {self.id!r} was popped with ttr=0, so it has ended already")
+        return self._head.token
 
     def _send(self, report: Report) -> None:
         token = self._running()
@@ -177,4 +209,4 @@ class Delivery:
 
 
 def _extended(seconds: float) -> Report:
-    return _native.POPPED_EXTEND, validate.time_to_run("seconds", seconds), None, []
+    return _native.POPPED_EXTEND, validate.time_to_run("seconds", seconds), None, None

@@ -13,7 +13,7 @@ from .._errors import Invalid, Stale
 from .._types import Codec
 from . import pool, stored_error, validate
 from .connection import Popped, Report
-from .delivery import Delivery
+from .delivery import Delivery, Head
 
 REJECTED = 250
 """Payloads that the core takes in one call."""
@@ -96,16 +96,16 @@ class Pop:
     def _read(self, popped: Popped | None) -> Delivery | Broken | None:
         if popped is None:
             return None
-        place, id, fence, deliveries, token, rows = popped
-        source, head = self._sources[place], (id, fence, deliveries, token)
+        place, id, fence, deliveries, token, retry_count, error, more, rows = popped
+        source, head = self._sources[place], Head(id, fence, deliveries, token, len(rows), retry_count, error, more)
         values, errors = _decoded(source.codec, rows)
         readable = Delivery(source.name, source.codec, head, [rows[at] for at in values], list(values.values())) if values else None
         if not errors:
             return readable
         reason = f"undecodable payload: {_log.describe(next(iter(errors.values())))}"
         _log.error("dead", f"{len(errors)} payloads cannot be read: {reason}", q=source.name, id=id)
-        keys = [(rows[at][1], rows[at][3]) for at in list(errors)[:REJECTED]]
-        return Broken(token, (_native.POPPED_REJECT, 0.0, stored_error.stored(reason, source.name), keys), readable)
+        stamps = [rows[at][3] for at in list(errors)[:REJECTED]]
+        return Broken(token, (_native.POPPED_REJECT, 0.0, stored_error.stored(reason, source.name), stamps), readable)
 
 
 def _decoded(codec: Codec, rows: list[_native.PoppedPayload]) -> tuple[dict[int, Any], dict[int, Exception]]:

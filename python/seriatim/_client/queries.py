@@ -8,9 +8,8 @@ from math import isinf, isnan
 from typing import Any, TypedDict, TypeVar, Union, cast
 
 from .. import _native
-from .._settings import settings
 from .._types import AnyId, Id, QueueOwner
-from . import jobs, pool, validate
+from . import jobs, pool, stored_error, validate
 
 T = TypeVar("T")
 
@@ -230,7 +229,7 @@ class Queries:
         known = {part: answer[part] and self._known(answer[part], shape) for part, shape in shapes.items()}
         count, deliver_at = answer["scheduled"], answer.pop("deliver_at")
         known["scheduled"] = {"payloads_count": count, "deliver_at": deliver_at} if count else None
-        history = [{**entry, "error": entry["error"] and _loaded(settings.load_error, entry["error"])} for entry in answer["history"]]
+        history = [{**entry, "error": entry["error"] and stored_error.loaded(entry["error"])} for entry in answer["history"]]
         return cast(Explanation, {**answer, **known, "history": history})
 
     def _known(self, row: dict[str, Any], shape: type[Any]) -> dict[str, Any]:
@@ -297,7 +296,7 @@ def _head(row: dict[str, Any], shape: type[Any]) -> dict[str, Any]:
     """The fields of a shape that a row has; payloads are still as they are stored."""
     record = {field: row[field] for field in shape.__annotations__ if row[field] is not None}
     if "error" in record:
-        record["error"] = _loaded(settings.load_error, record["error"])
+        record["error"] = stored_error.loaded(record["error"])
     return record
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from .. import _log
 from .._settings import settings
 
@@ -36,6 +38,14 @@ def stored(text: str, queue: str, caught: type[BaseException] = Exception) -> by
     note = f"{_log.brief(text)}\n({reason}; only the first line of this error is stored)"
     dumped, _ = _dump(note, caught)
     return as_bytes(note) if dumped is None else dumped
+
+
+def loaded(error: str | bytes) -> Any:
+    """The text of what is stored. What load_error cannot read stays as it is stored."""
+    try:
+        return settings.load_error(error)
+    except Exception:
+        return error
 
 
 def _dump(text: str, caught: type[BaseException]) -> tuple[bytes | None, str]:

@@ -49,14 +49,16 @@ static VALUE pop_result(const seriatim_popped *popped)
 {
     const seriatim_claimed *job = &popped->job;
     VALUE token = popped->token.data ? srb_text(popped->token.data, popped->token.len) : Qnil;
-    return rb_ary_new_from_args(6, SIZET2NUM(popped->queue), srb_text(job->id, job->id_len), LL2NUM(job->fence),
-                                LL2NUM(popped->deliveries), token, pop_payloads(job));
+    VALUE error = job->error_len ? srb_text(job->error, job->error_len) : Qnil;
+    return rb_ary_new_from_args(9, SIZET2NUM(popped->queue), srb_text(job->id, job->id_len), LL2NUM(job->fence),
+                                LL2NUM(popped->deliveries), token, LL2NUM(job->retry_count), error,
+                                popped->more ? Qtrue : Qfalse, pop_payloads(job));
 }
 
 /*
  * link.pop([queue, ...], [weight, ...] or nil, wait, ttr, max)
- *   -> nil: no id was due; or [queue, id, fence, deliveries, token or nil, [[bytes, score, context or nil, stamp],
- * ...]]
+ *   -> nil: no id was due; or [queue, id, fence, deliveries, token or nil, retry_count, error or nil, more,
+ *      [[bytes, score, context or nil, stamp], ...]]
  */
 static VALUE link_pop(VALUE self, VALUE queues, VALUE weights, VALUE wait, VALUE ttr, VALUE max)
 {
@@ -83,29 +85,30 @@ static VALUE link_pop(VALUE self, VALUE queues, VALUE weights, VALUE wait, VALUE
 
 /* ---- Reports --------------------------------------------------------------------------------- */
 
-/* Only scores and stamps: [[score, stamp], ...], in a buffer for rb_free_tmp_buffer. */
-static const seriatim_payload *popped_payloads(VALUE list, VALUE *buffer, size_t *count)
+/* How many payloads a checkpoint is about, or the stamps of those that a rejection is about, in a buffer for
+ * rb_free_tmp_buffer. */
+static void popped_set_payloads(seriatim_popped_outcome *outcome, VALUE list, VALUE *buffer)
 {
     seriatim_payload *payloads;
     size_t i;
-    *count = 0;
     *buffer = 0;
-    if (NIL_P(list))
-        return NULL;
+    if (RB_INTEGER_TYPE_P(list))
+        outcome->payload_count = NUM2SIZET(list);
+    if (NIL_P(list) || RB_INTEGER_TYPE_P(list))
+        return;
     Check_Type(list, T_ARRAY);
-    *count = (size_t)RARRAY_LEN(list);
-    payloads = rb_alloc_tmp_buffer(buffer, (long)((*count + 1) * sizeof *payloads));
-    memset(payloads, 0, (*count + 1) * sizeof *payloads);
-    for (i = 0; i < *count; i++) {
-        VALUE pair = rb_ary_entry(list, (long)i);
-        Check_Type(pair, T_ARRAY);
-        payloads[i].score = NUM2DBL(rb_ary_entry(pair, 0));
-        payloads[i].stamp = NUM2DBL(rb_ary_entry(pair, 1));
-    }
-    return payloads;
+    outcome->payload_count = (size_t)RARRAY_LEN(list);
+    payloads = rb_alloc_tmp_buffer(buffer, (long)((outcome->payload_count + 1) * sizeof *payloads));
+    memset(payloads, 0, (outcome->payload_count + 1) * sizeof *payloads);
+    for (i = 0; i < outcome->payload_count; i++)
+        payloads[i].stamp = NUM2DBL(rb_ary_entry(list, (long)i));
+    outcome->payloads = payloads;
 }
 
-/* link.popped(token, kind, seconds, text or nil, [[score, stamp], ...] or nil); kind: a value of Native::POPPED */
+/*
+ * link.popped(token, kind, seconds, text or nil, payloads); kind: a value of Native::POPPED; payloads: a number of them
+ * for :checkpoint, an array of stamps for :reject, else nil
+ */
 static VALUE link_popped(VALUE self, VALUE token, VALUE kind, VALUE seconds, VALUE text, VALUE payloads)
 {
     srb_link *box = srb_link_idle(self);
@@ -118,7 +121,7 @@ static VALUE link_popped(VALUE self, VALUE token, VALUE kind, VALUE seconds, VAL
     outcome.seconds = NUM2DBL(seconds);
     if (!NIL_P(text))
         Check_Type(text, T_STRING);
-    outcome.payloads = popped_payloads(payloads, &buffer, &outcome.payload_count);
+    popped_set_payloads(&outcome, payloads, &buffer);
     outcome.text.data = NIL_P(text) ? NULL : RSTRING_PTR(text);
     outcome.text.len = NIL_P(text) ? 0 : (size_t)RSTRING_LEN(text);
     of.data = RSTRING_PTR(token);
@@ -130,6 +133,22 @@ static VALUE link_popped(VALUE self, VALUE token, VALUE kind, VALUE seconds, VAL
     srb_link_check(box, status);
     srb_link_drive(box, Qnil);
     return Qnil;
+}
+
+/* Native.token_parts(token) -> [queue, id, fence, number of payloads], or nil: the text is no token of a delivery */
+static VALUE token_parts(VALUE self, VALUE text)
+{
+    char bytes[SERIATIM_TOKEN];
+    seriatim_token_parts parts;
+    seriatim_text token;
+    (void)self;
+    Check_Type(text, T_STRING);
+    token.data = RSTRING_PTR(text);
+    token.len = (size_t)RSTRING_LEN(text);
+    if (seriatim_token_read(token, bytes, &parts) != SERIATIM_OK)
+        return Qnil;
+    return rb_ary_new_from_args(4, srb_text(parts.queue.data, parts.queue.len), srb_text(parts.id.data, parts.id.len),
+                                LL2NUM(parts.fence), SIZET2NUM(parts.payload_count));
 }
 
 /* Native::POPPED: {ack: ..., fail: ...}, the kinds that link.popped takes */
@@ -151,6 +170,7 @@ static VALUE popped_kinds(void)
 void srb_init_pop(VALUE link_class)
 {
     rb_define_const(srb_native, "POPPED", popped_kinds());
+    rb_define_module_function(srb_native, "token_parts", token_parts, 1);
     rb_define_method(link_class, "pop", link_pop, 5);
     rb_define_method(link_class, "popped", link_popped, 5);
 }

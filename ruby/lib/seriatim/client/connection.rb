@@ -47,8 +47,8 @@ module Seriatim
 
     # @param settings [Array<Hash>] of the queues, in their order
     # @param weights [Array<Integer>, nil] of each queue
-    # @return [Array, nil] place of the queue in `settings`, id, fence, deliveries, token or nil, [[bytes, score, context or nil, stamp]];
-    #   nil: no id was due
+    # @return [Array, nil] place of the queue in `settings`, id, fence, deliveries, token or nil, retry_count, error or nil, more,
+    #   [[bytes, score, context or nil, stamp]]; nil: no id was due
     def pop(settings, weights, wait, ttr, max)
       numbers = settings.map { |queue| number(queue) }
       queue, *popped = @link.pop(numbers, weights, wait, ttr, max)
@@ -57,10 +57,10 @@ module Seriatim
 
     # Reports on what was popped.
     # @param kind [Symbol] of Native::POPPED
-    # @param keys [Array, nil] score and stamp of payloads of the delivery
+    # @param payloads [Integer, Array<Float>, nil] how many of the first ones (:checkpoint), or their stamps (:reject)
     # @raise [Stale]
-    def popped(token, kind, seconds = 0.0, text = nil, keys = nil)
-      @link.popped(token, Native::POPPED.fetch(kind), seconds, text, keys)
+    def popped(token, kind, seconds = 0.0, text = nil, payloads = nil)
+      @link.popped(token, Native::POPPED.fetch(kind), seconds, text, payloads)
     end
 
     # @return [Hash]

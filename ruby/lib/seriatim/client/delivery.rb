@@ -7,6 +7,10 @@ module Seriatim
     NO_PAYLOAD = Object.new.freeze
     private_constant :NO_PAYLOAD
 
+    # What a delivery says beside its payloads; error: as Redis has it; count: of its payloads.
+    # @api private
+    Head = Struct.new(:id, :fence, :deliveries, :token, :retry_count, :error, :more, :count)
+
     # @return [String]
     attr_reader :id
 
@@ -32,18 +36,26 @@ module Seriatim
     # @return [String, nil] names this delivery to the HTTP interface and to other processes; nil: it was popped with `ttr: 0`
     attr_reader :token
 
-    # @param row [Array] id, fence, deliveries, token, [[bytes, score, context, stamp]], as {Connection#pop} gives them
+    # @return [Integer] -1 if the id has not failed since it was last done; 0 after its first failure
+    attr_reader :retry_count
+
+    # @return [Boolean] does the id have more payloads than this delivery? A later delivery has them
+    attr_reader :more
+
+    # @param rows [Array] [[bytes, score, context, stamp]]
     # @param payloads [Array] what the bytes say
     # @api private
-    def initialize(queue, codec, row, payloads)
+    def initialize(queue, codec, head, rows, payloads)
       @queue = queue
       @codec = codec
-      @id, @fence, @deliveries, @token, rows = row
+      @id, @fence, @deliveries, @token, @retry_count, @error, @more, @count = *head
       @payloads = payloads
       @scores = rows.map { |_bytes, score| score }
       @contexts = rows.map { |_bytes, _score, context| context ? Native.load(context) : {} }
-      @keys = rows.map { |_bytes, score, _context, stamp| [score, stamp] }
     end
+
+    # @return [String, nil] the error of the last failure, through load_error; nil: retry_count is -1
+    def error = @error && StoredError.loaded(@error)
 
     # The payloads are done. Nothing happens if it was popped with `ttr: 0`, which ended it already.
     # @return [true]
@@ -85,18 +97,18 @@ module Seriatim
     # @raise [Invalid] there are fewer
     # @raise [Stale]
     def checkpoint(count)
-      Validate.integer("count", count, 0..@keys.size)
+      Validate.integer("count", count, 0..@count)
       must_run
-      report(:checkpoint, 0.0, nil, @keys.first(count)) if count.positive?
+      report(:checkpoint, 0.0, nil, count) if count.positive?
     end
 
     def inspect = "#<#{self.class} queue=#{@queue.inspect} id=#{@id.inspect} fence=#{@fence} deliveries=#{@deliveries}>"
 
     private
 
-    def report(kind, seconds = 0.0, text = nil, keys = nil)
+    def report(kind, seconds = 0.0, text = nil, payloads = nil)
       must_run
-      Pool.current.with { |connection| connection.popped(@token, kind, seconds, text, keys) }
+      Pool.current.with { |connection| connection.popped(@token, kind, seconds, text, payloads) }
       nil
     end
 

@@ -16,6 +16,20 @@ module Seriatim
     def pop(queues, wait: 2, ttr: 30, max: 1000, weights: nil)
       Pop.new(queues, wait, ttr, max, weights).call
     end
+
+    # The delivery that has this token, in any process: to report its result. It has no payloads here, `deliveries` is 0, `retry_count` -1
+    # and `more` false, because the token says only queue, id and fence. Redis is not asked.
+    # @param token [String] of {Delivery#token}
+    # @return [Delivery]
+    # @raise [Invalid]
+    def delivery(token)
+      Validate.refuse("token", "a String", token) unless token.is_a?(String)
+      queue, id, fence, count = Native.token_parts(token)
+      raise Invalid, "token: the text is no token of a delivery" unless queue
+
+      source = Pop.source(queue, "token")
+      Delivery.new(source.name, source.codec, Delivery::Head.new(id, fence, 0, token, -1, nil, false, count), [], [])
+    end
   end
   private_constant :Pull
 
@@ -32,6 +46,16 @@ module Seriatim
     # The settings of a queue without a worker in this process: as Redis has them. The same object each time, by which a connection knows
     # that it has them already.
     def self.settings_of(name) = (@settings ||= {})[name] ||= { queue_name: name, shards_count: 0 }.freeze
+
+    def self.source(queue, field)
+      return Source.new(queue.queue_name, queue.queue_settings, queue.payload_codec) if queue.is_a?(Worker)
+
+      known = queue.is_a?(String) || queue.is_a?(Symbol)
+      Validate.refuse(field, "the name of a queue or a worker", queue) unless known
+      name = Validate.text(field, queue, NAME_BYTES)
+      worker = Worker.named(name)
+      worker ? source(worker, field) : Source.new(name, settings_of(name), Codec.module_wide)
+    end
 
     def initialize(queues, wait, ttr, max, weights)
       @sources = sources(queues.is_a?(Array) ? queues : [queues])
@@ -58,24 +82,14 @@ module Seriatim
 
     def sources(queues)
       Validate.refuse("queues", "1 to 1000 queues", queues) unless queues.size.between?(1, 1000)
-      found = queues.each_with_index.map { |queue, at| source(queue, "queues[#{at}]") }
+      found = queues.each_with_index.map { |queue, at| Pop.source(queue, "queues[#{at}]") }
       twice = found.map(&:name).tally.find { |_name, count| count > 1 }
       twice ? raise(Invalid, "queues: #{twice.first.inspect} is named twice") : found
     end
 
-    def source(queue, field)
-      return Source.new(queue.queue_name, queue.queue_settings, queue.payload_codec) if queue.is_a?(Worker)
-
-      known = queue.is_a?(String) || queue.is_a?(Symbol)
-      Validate.refuse(field, "the name of a queue or a worker", queue) unless known
-      name = Validate.text(field, queue, NAME_BYTES)
-      worker = Worker.named(name)
-      worker ? source(worker, field) : Source.new(name, Pop.settings_of(name), Codec.module_wide)
-    end
-
     def checked_weights(weights)
       Validate.refuse("weights", "a Hash from queue to weight", weights) unless weights.is_a?(Hash)
-      given = weights.to_h { |queue, weight| [source(queue, "a queue of weights").name, weight] }
+      given = weights.to_h { |queue, weight| [Pop.source(queue, "a queue of weights").name, weight] }
       unasked = given.keys - @sources.map(&:name)
       raise Invalid, "weights: #{unasked.first.inspect} is none of the queues" unless unasked.empty?
 
@@ -86,7 +100,7 @@ module Seriatim
       Pool.poppers.with { |connection| connection.pop(@sources.map(&:settings), @weights, wait, @ttr, @max) }
     end
 
-    # @param row [Array] id, fence, deliveries, token, [[bytes, score, context, stamp]]
+    # @param row [Array] as Connection#pop gives it, without the place
     # @return [Delivery, nil] nil: payloads cannot be read; they are in the morgue, and the pop goes on
     def read(source, row)
       *head, rows = row
@@ -95,7 +109,7 @@ module Seriatim
       # With ttr: 0 there is no token, the delivery has ended, and what can be read of it would be lost.
       return if broken.any? && (row[3] || values.empty?)
 
-      Delivery.new(source.name, source.codec, [*head, rows.values_at(*values.keys)], values.values)
+      Delivery.new(source.name, source.codec, Delivery::Head.new(*head, rows.size), rows.values_at(*values.keys), values.values)
     end
 
     # What can be read, and the errors of the others, by their places.
@@ -111,13 +125,13 @@ module Seriatim
 
     # Without a token nothing is left in Redis that could be rejected.
     def reject(source, row, broken)
-      id, _fence, _deliveries, token, rows = row
+      id, _fence, _deliveries, token, *, rows = row
       reason = "undecodable payload: #{Log.describe(broken.values.first)}"
       Log.error("dead", "#{broken.size} payloads cannot be read: #{reason}", q: source.name, id: id)
       return unless token
 
-      keys = broken.keys.first(REJECTED).map { |at| [rows[at][1], rows[at][3]] }
-      Pool.current.with { |connection| connection.popped(token, :reject, 0.0, StoredError.dumped(reason, source.name), keys) }
+      stamps = broken.keys.first(REJECTED).map { |at| rows[at][3] }
+      Pool.current.with { |connection| connection.popped(token, :reject, 0.0, StoredError.dumped(reason, source.name), stamps) }
     rescue Stale
       nil # its time is over: somebody else pops it
     end

@@ -153,7 +153,7 @@ module Seriatim
       record
     end
 
-    def loaded_error(stored) = stored && loaded(stored) { Seriatim.load_error.call(stored) }
+    def loaded_error(stored) = stored && StoredError.loaded(stored)
 
     # What the application cannot read is shown as it is stored.
     def loaded(stored)

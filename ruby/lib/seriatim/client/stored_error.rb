@@ -28,6 +28,13 @@ module Seriatim
       dump_error(note, caught).first || note
     end
 
+    # The text of what is stored. What load_error cannot read stays as it is stored.
+    def loaded(error)
+      Seriatim.load_error.call(error)
+    rescue StandardError, ScriptError, SystemStackError
+      error
+    end
+
     def formatted(error, queue, caught)
       unmasked { Seriatim.format_error.call(error).to_str }
     rescue caught => e

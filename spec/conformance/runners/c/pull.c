@@ -54,7 +54,7 @@ static void compare_payloads(check *c, const value *wanted, const seriatim_poppe
 static void compare_delivery(const scenario *s, check *c, const value *wanted, const seriatim_popped *p)
 {
     const queue *q = &s->queues[0];
-    seriatim_text id;
+    seriatim_text id, error;
     size_t i;
     if (!wanted)
         return;
@@ -70,9 +70,14 @@ static void compare_delivery(const scenario *s, check *c, const value *wanted, c
             q = &s->queues[i];
     id.data = p->job.id;
     id.len = p->job.id_len;
+    error.data = p->job.error;
+    error.len = p->job.error_len;
     compare(c, value_get(wanted, "queue"), found_text(q->label), "queue");
     compare(c, value_get(wanted, "id"), found_text(id), "id");
     compare(c, value_get(wanted, "deliveries"), found_number((double)p->deliveries), "deliveries");
+    compare(c, value_get(wanted, "retry_count"), found_number((double)p->job.retry_count), "retry_count");
+    compare(c, value_get(wanted, "error"), error.len ? found_text(error) : found_nothing(), "error");
+    compare(c, value_get(wanted, "more"), found_number(p->more), "more");
     compare(c, value_get(wanted, "count"), found_number((double)p->job.payload_count), "count");
     compare_payloads(c, wanted, p, q);
 }

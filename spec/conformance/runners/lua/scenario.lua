@@ -292,7 +292,7 @@ local function compare_delivery(self, wanted, found)
     return self.values:compare(wanted, found and found.id, "popped")
   end
   local seen, raw = { count = #found.payloads }, nil
-  for _, field in ipairs { "id", "payloads", "scores", "contexts", "deliveries" } do
+  for _, field in ipairs { "id", "payloads", "scores", "contexts", "deliveries", "retry_count", "error", "more" } do
     seen[field] = found[field]
   end
   for label, worker in pairs(self.workers) do
@@ -339,6 +339,9 @@ end
 
 function verbs.popped(self, step, worker)
   local delivery = self.deliveries[step.delivery]
+  if step.by == "token" then
+    delivery = seriatim.delivery(delivery.token)
+  end
   local report = reports[step.report] or delivery[step.report] -- ack and release take nothing else
   errors.must(report(delivery, step, worker))
 end

@@ -152,6 +152,8 @@ class Scenario:
 
     def _do_popped(self, step: Step, worker: type[Recorder]) -> None:
         delivery, report = self._deliveries[step["delivery"]], step["report"]
+        if step.get("by") == "token":
+            delivery = seriatim.delivery(delivery.token)
         if report == "fail":
             delivery.fail(step["text"], retry_in=step.get("seconds"))
         elif report == "snooze":
@@ -167,7 +169,7 @@ class Scenario:
         if wanted is None or found is None:
             return self._values.compare(wanted, found and found.id, "popped")
         label = next(label for label, worker in self._workers.items() if worker.queue_name == found.queue)
-        seen = {field: getattr(found, field) for field in ("id", "payloads", "scores", "contexts", "deliveries")}
+        seen = {field: getattr(found, field) for field in ("id", "payloads", "scores", "contexts", "deliveries", "retry_count", "error", "more")}
         seen.update(queue=label, count=len(found.payloads))
         return self._values.compare_record(wanted, seen, "delivery", self._workers[label].codec == "raw")
 

@@ -125,6 +125,7 @@ module Conformance
 
     def do_popped(step, worker)
       delivery = @deliveries.fetch(step["delivery"])
+      delivery = Seriatim.delivery(delivery.token) if step["by"] == "token"
       case step["report"]
       when "fail" then delivery.fail(step["text"], retry_in: step["seconds"])
       when "extend" then delivery.extend(step["seconds"])
@@ -145,7 +146,7 @@ module Conformance
       return @values.compare(wanted, found&.id, "popped") unless wanted && found
 
       label, worker = @workers.find { |_label, each| each.queue_name == found.queue }
-      seen = %i[id payloads scores contexts deliveries].to_h { |field| [field, found.public_send(field)] }
+      seen = %i[id payloads scores contexts deliveries retry_count error more].to_h { |field| [field, found.public_send(field)] }
       @values.compare_record(wanted, seen.merge(queue: label, count: found.payloads.size), "delivery", worker.codec == :raw)
     end
 
