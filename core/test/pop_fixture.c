@@ -32,17 +32,23 @@ static void keep(popped *kept, const seriatim_popped *p)
     kept->last = p->job.payloads[p->job.payload_count - 1];
 }
 
-const char *pop_as(const fixture *f, const seriatim_pop *pop, popped *kept)
+const char *end_pop(const fixture *f, popped *kept)
 {
     static popped unkept;
     const seriatim_popped *p;
-    done(f, seriatim_pop_begin(f->client, pop));
+    done(f, SERIATIM_OK);
     p = seriatim_pop_result(f->client);
     if (!p)
         return "-";
     kept = kept ? kept : &unkept;
     keep(kept, p);
     return kept->id;
+}
+
+const char *pop_as(const fixture *f, const seriatim_pop *pop, popped *kept)
+{
+    done(f, seriatim_pop_begin(f->client, pop));
+    return end_pop(f, kept);
 }
 
 seriatim_pop plainly(const fixture *f, double ttr)

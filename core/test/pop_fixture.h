@@ -16,6 +16,8 @@ typedef struct popped {
 
 /* Returns the id, or "-": nothing was due. */
 const char *pop_as(const fixture *f, const seriatim_pop *pop, popped *kept);
+/* As pop_as, of a pop that was begun. */
+const char *end_pop(const fixture *f, popped *kept);
 /* Settings of a pop of the fixture's queue with this ttr. */
 seriatim_pop plainly(const fixture *f, double ttr);
 /* As pop_as, with these settings. */

@@ -373,7 +373,7 @@ static void test_r_pop_18_an_acknowledged_part_makes_what_waits_behind_it_stale(
     close_queue(&f);
 }
 
-/* So many payloads wait behind the run that they are looked at in several calls. Those without a score of their own stay. */
+/* More payloads wait behind the run than one call looks at. Those without a score of their own stay. */
 static void test_r_pop_18_many_payloads_behind_an_acknowledged_part_become_stale(void **state)
 {
     push_options scored = none;

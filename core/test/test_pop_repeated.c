@@ -16,44 +16,12 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "operators.h"
-
-typedef struct popped {
-    char id[16], token[512];
-    int64_t deliveries;
-    size_t count;
-} popped;
+#include "pop_fixture.h"
 
 static int begin_pop(const fixture *f)
 {
-    seriatim_pop pop;
-    seriatim_pop_init(&pop);
-    pop.queues = &f->queue;
-    pop.queue_count = 1;
-    pop.wait = 0;
-    return seriatim_pop_begin(f->client, &pop);
-}
-
-/* Ends a pop. id "-": it took nothing. */
-static popped end_pop(const fixture *f)
-{
-    const seriatim_popped *found;
-    popped p = {"-", "", 0, 0};
-    done(f, SERIATIM_OK);
-    found = seriatim_pop_result(f->client);
-    if (!found)
-        return p;
-    snprintf(p.id, sizeof p.id, "%.*s", (int)found->job.id_len, found->job.id);
-    snprintf(p.token, sizeof p.token, "%.*s", (int)found->token.len, found->token.data);
-    p.deliveries = found->deliveries;
-    p.count = found->job.payload_count;
-    return p;
-}
-
-static popped pop(const fixture *f)
-{
-    assert_int_equal(begin_pop(f), SERIATIM_OK);
-    return end_pop(f);
+    seriatim_pop settings = plainly(f, 30);
+    return seriatim_pop_begin(f->client, &settings);
 }
 
 static int begin_report(const fixture *f, const popped *p, int kind)
@@ -115,10 +83,9 @@ static void test_r_pop_14_a_report_outlives_a_change_of_generation(void **state)
     popped p;
     (void)state;
     push(&f, "a", "x", none);
-    p = pop(&f);
+    assert_string_equal(pop(&f, 30, &p), "a");
     change_generation();
-    assert_int_equal(begin_report(&f, &p, SERIATIM_POPPED_ACK), SERIATIM_OK);
-    assert_int_equal(drive(f.link), SERIATIM_OK);
+    assert_int_equal(ack(&f, &p), SERIATIM_OK);
     assert_int_equal(processed(), 1);
     close_queue(&f);
 }
@@ -134,15 +101,14 @@ static void test_r_pop_14_an_executed_report_is_not_stale_under_a_new_generation
         popped p;
         push(&f, "a", "x", none);
         push(&f, "b", "x", none);
-        p = pop(&f);
+        assert_string_equal(pop(&f, 30, &p), "a");
         assert_int_equal(begin_report(&f, &p, kinds[i]), SERIATIM_OK);
         send_only(&f, 0, 1);
         change_generation();
         assert_int_equal(drive(f.link), SERIATIM_OK);
         assert_int_equal(metrics(&f).refused, 0);
         assert_int_equal(metrics(&f).processed, kinds[i] == SERIATIM_POPPED_ACK);
-        assert_int_equal(begin_report(&f, &p, kinds[i]), SERIATIM_OK);
-        assert_int_equal(drive(f.link), SERIATIM_STALE);
+        assert_int_equal(say_plain(&f, &p, kinds[i]), SERIATIM_STALE);
         close_queue(&f);
     }
 }
@@ -154,19 +120,16 @@ static void test_r_pop_14_a_pop_takes_one_id_though_the_generation_changes(void 
     (void)state;
     push(&f, "a", "x", none);
     push(&f, "b", "x", none);
-    p = pop(&f); /* connects */
-    assert_int_equal(begin_report(&f, &p, SERIATIM_POPPED_RELEASE), SERIATIM_OK);
-    done(&f, SERIATIM_OK);
+    assert_string_equal(pop(&f, 30, &p), "a"); /* connects */
+    assert_int_equal(say_plain(&f, &p, SERIATIM_POPPED_RELEASE), SERIATIM_OK);
     assert_int_equal(begin_pop(&f), SERIATIM_OK);
     send_only(&f, 1, 1);
     change_generation();
-    p = end_pop(&f);
-    assert_string_equal(p.id, "a");
+    assert_string_equal(end_pop(&f, &p), "a");
     assert_int_equal(p.deliveries, 2);
     assert_int_equal(count_of("HLEN", "running"), 1);
-    assert_int_equal(begin_report(&f, &p, SERIATIM_POPPED_ACK), SERIATIM_OK);
-    done(&f, SERIATIM_OK);
-    assert_string_equal(pop(&f).id, "b");
+    assert_int_equal(ack(&f, &p), SERIATIM_OK);
+    assert_string_equal(pop(&f, 30, &p), "b");
     close_queue(&f);
 }
 
@@ -177,16 +140,14 @@ static void test_r_pop_14_a_slice_of_an_old_generation_leads_to_the_same_deliver
     popped p;
     (void)state;
     push(&f, "b", "x", none);
-    p = pop(&f);
-    assert_int_equal(begin_report(&f, &p, SERIATIM_POPPED_ACK), SERIATIM_OK);
-    done(&f, SERIATIM_OK);
+    assert_string_equal(pop(&f, 30, &p), "b");
+    assert_int_equal(ack(&f, &p), SERIATIM_OK);
     push_many(&f, "a", 0, 900);
     push(&f, "c", "x", none);
     assert_int_equal(begin_pop(&f), SERIATIM_OK);
     send_only(&f, 1, 0);
     change_generation();
-    p = end_pop(&f);
-    assert_string_equal(p.id, "a");
+    assert_string_equal(end_pop(&f, &p), "a");
     assert_int_equal(p.count, 900);
     assert_int_equal(count_of("HLEN", "running"), 1);
     close_queue(&f);

@@ -53,7 +53,7 @@ static void begin_waiting(waiter *w, double wait)
     assert_int_equal(pthread_create(&w->thread, NULL, wait_for_one, w), 0);
 }
 
-/* Until so many connections listen to the channel of shard 0. */
+/* Waits until `count` connections or more listen to the channel of shard 0. */
 static void await_listeners(int count)
 {
     redisReply *reply;
