@@ -240,6 +240,36 @@ describe("pop", function()
     assert.is_true(delivery:ack())
   end)
 
+  it("R-POP-20: makes a delivery from a token, with the worker's codec and without payloads", function()
+    local named = jobs.worker("Named", nil, { codec = "raw" })
+    named:perform_async { { id = 1, payload = "a" }, { id = 1, payload = "b" } }
+    local popped = pop(nil, "Named")
+    local made = seriatim.delivery(popped.token)
+    assert.are.same({ popped.id, "Named", popped.fence, popped.token }, { made.id, made.queue, made.fence, made.token })
+    assert.are.same({ {}, {}, {}, 0, -1, false }, { made.payloads, made.scores, made.contexts, made.deliveries, made.retry_count, made.more })
+    assert.is_nil(made.error)
+    raises("^count must be an integer from 0 to 2, not 3", function() made:checkpoint(3) end)
+    assert.is_true(made:snooze(0, { payload = "c" }))
+    assert.are.same({ "c", "b" }, pop(nil, "Named").payloads)
+    local acknowledged, err = made:ack()
+    assert.is_nil(acknowledged)
+    assert.is_true(seriatim.is_error(err, "STALE"), tostring(err))
+  end)
+
+  it("gives an error through load_error", function()
+    seriatim.load_error = function(text) return "L:" .. text end
+    orders:perform_async { { id = 1 } }
+    pop():fail("no", { retry_in = 0 })
+    assert.are.equal("L:no", pop().error)
+  end)
+
+  it("refuses what is no token", function()
+    raises("^token must be a string, not nil", function() seriatim.delivery() end)
+    for _, token in ipairs { "", ("x"):rep(100), ("\0"):rep(5000), "é" } do
+      raises("^token: the text is no token of a delivery$", function() seriatim.delivery(token) end)
+    end
+  end)
+
   it("returns nil and an error if Redis cannot be reached", function()
     seriatim.redis = "redis://127.0.0.1:1"
     local delivery, err = seriatim.pop("a", { wait = 0 })

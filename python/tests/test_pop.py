@@ -319,6 +319,40 @@ def test_any_thread_and_a_child_of_fork_can_report() -> None:
     assert includes(queue.metrics, length=0, busy=0)
 
 
+def test_r_pop_20_makes_a_delivery_from_a_token_with_the_workers_codec_and_without_payloads() -> None:
+    queue = worker("Named", codec="raw")
+    queue.perform_async([{"id": 1, "payload": b"a"}, {"id": 1, "payload": b"b"}])
+    first = popped(queue)
+    assert first.token is not None
+    made = seriatim.delivery(first.token)
+    assert (made.id, made.queue, made.fence, made.token) == (first.id, "Named", first.fence, first.token)
+    assert (made.payloads, made.scores, made.contexts, made.deliveries) == ([], [], [], 0)
+    assert (made.retry_count, made.error, made.more) == (-1, None, False)
+    with pytest.raises(seriatim.Invalid, match="count must be an int from 0 to 2, not 3"):
+        made.checkpoint(3)
+    asyncio.run(made.asnooze(0, payload=b"c"))
+    assert popped("Named").payloads == [b"c", b"b"]
+    with pytest.raises(seriatim.Stale):
+        made.ack()
+
+
+def test_an_error_comes_through_load_error() -> None:
+    seriatim.load_error = lambda text: f"L:{text}"
+    queue = worker("Loads")
+    queue.perform_async([{"id": 1}])
+    popped(queue).fail("no", retry_in=0)
+    assert popped(queue).error == "L:no"
+
+
+@pytest.mark.parametrize(
+    ("token", "message"),
+    [(None, "token must be a str"), (b"x", "token must be a str"), *((text, "no token of a delivery") for text in ("", "x" * 100, "\0" * 5000, "é"))],
+)
+def test_what_is_no_token_is_refused(token: Any, message: str) -> None:
+    with pytest.raises(seriatim.Invalid, match=message):
+        seriatim.delivery(token)
+
+
 def test_no_middleware_runs() -> None:
     called: list[str] = []
 

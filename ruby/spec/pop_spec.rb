@@ -244,6 +244,35 @@ RSpec.describe "Seriatim.pop" do
     expect(queue.metrics).to include(length: 0, busy: 0)
   end
 
+  it "R-POP-20: makes a delivery from a token, with the worker's codec and without payloads" do
+    queue = worker("Named", codec: :raw)
+    queue.perform_async([{ id: 1, payload: "a" }, { id: 1, payload: "b" }])
+    popped = pop(queue)
+    made = Seriatim.delivery(popped.token)
+    expect([made.id, made.queue, made.fence, made.token]).to eq([popped.id, "Named", popped.fence, popped.token])
+    expect([made.payloads, made.scores, made.contexts, made.deliveries, made.retry_count, made.error, made.more])
+      .to eq([[], [], [], 0, -1, nil, false])
+    expect { made.checkpoint(3) }.to raise_error(Seriatim::Invalid, /count must be an Integer from 0 to 2, not 3/)
+    made.snooze(0, payload: "c")
+    expect(pop("Named").payloads).to eq(%w[c b])
+    expect { made.ack }.to raise_error(Seriatim::Stale)
+  end
+
+  it "gives an error through load_error" do
+    Seriatim.load_error = ->(text) { "L:#{text}" }
+    queue = worker("Loads")
+    queue.perform_async([{ id: 1 }])
+    pop(queue).fail("no", retry_in: 0)
+    expect(pop(queue).error).to eq("L:no")
+  end
+
+  it "refuses what is no token" do
+    [nil, 7].each { |token| expect { Seriatim.delivery(token) }.to raise_error(Seriatim::Invalid, /token must be a String/) }
+    ["", "x" * 100, "\0" * 5000, "é"].each do |token|
+      expect { Seriatim.delivery(token) }.to raise_error(Seriatim::Invalid, "token: the text is no token of a delivery")
+    end
+  end
+
   it "runs no middleware" do
     called = []
     Seriatim.client_middlewares = [->(*, &block) { called << :client; block.call }]

@@ -306,7 +306,8 @@ class Connection:
             _watch(loop, fd, wants, ready)
         except NotImplementedError:  # a loop that cannot watch sockets
             # The thread only watches. If it drove the link, a pop that was cancelled would go on there, and take an id for nobody.
-            await self._elsewhere(loop, lambda: _poll(fd, wants, min(patience, LONGEST_POLL)))
+            seconds = min(patience, LONGEST_POLL)
+            await self._elsewhere(loop, lambda: _poll(fd, wants, seconds))
             return
         alarm = None if patience == math.inf else loop.call_later(patience, _wake, ready)
         try:

@@ -23,8 +23,7 @@ class Head(NamedTuple):
     fence: int
     deliveries: int
     token: bytes | None
-    count: int
-    """Payloads of the delivery."""
+    payload_count: int
     retry_count: int
     error: str | bytes | None
     """As Redis has it."""
@@ -188,7 +187,7 @@ class Delivery:
         return _native.POPPED_SNOOZE, wait, data, None
 
     def _checked(self, count: int) -> Report:
-        validate.integer("count", count, 0, self._head.count)
+        validate.integer("count", count, 0, self._head.payload_count)
         self._running()
         return _native.POPPED_CHECKPOINT, 0.0, None, count
 
