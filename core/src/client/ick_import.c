@@ -127,7 +127,7 @@ int srt_ick_import_take(seriatim_client *c, ick_state *s, ick_call *call, const 
     count = (size_t)at[2].integer / 2;
     status = import_check_members(c, at + 3, count);
     for (first = call->checked ? 0 : count; status == SERIATIM_OK && first < count; first += IMPORT_SLICE)
-        status = import_add(c, s, call, at + 3 + 2 * first,
-                            count - first < IMPORT_SLICE ? count - first : IMPORT_SLICE);
+        status =
+            import_add(c, s, call, at + 3 + 2 * first, count - first < IMPORT_SLICE ? count - first : IMPORT_SLICE);
     return status == SERIATIM_OK ? import_go_on(c, s, call, &at[1]) : status;
 }
