@@ -1,7 +1,8 @@
 /*
  * test_node.c - nodes on a fake clock against a model of Redis, with every fault at random.
  *
- * SEED=n ROUNDS=m test_node replays; a failure prints its seed. ONLY=*f36* runs the tests of these names.
+ * SEED=n ROUNDS=m test_node replays; a failure prints its seed. ONLY=*f36* runs the tests of these names. script/soak
+ * makes 200 rounds.
  */
 #ifndef _POSIX_C_SOURCE
 #define _POSIX_C_SOURCE 200809L
@@ -1003,7 +1004,7 @@ static uint64_t number_from_env(const char *name, uint64_t fallback)
 
 static void test_random_rounds_keep_every_promise(void **state)
 {
-    uint64_t seed = number_from_env("SEED", 1), rounds = number_from_env("ROUNDS", 8 * PROFILES), i;
+    uint64_t seed = number_from_env("SEED", 1), rounds = number_from_env("ROUNDS", 4 * PROFILES), i;
     totals sum;
     unsigned bad = 0;
     (void)state;
@@ -1059,7 +1060,7 @@ static profile outage_of(int kind)
 
 static void test_f36_no_outage_of_redis_makes_an_id_run_twice(void **state)
 {
-    uint64_t seed = number_from_env("SEED", 1), rounds = number_from_env("ROUNDS", 12 * OUTAGE_PROFILES), i;
+    uint64_t seed = number_from_env("SEED", 1), rounds = number_from_env("ROUNDS", 6 * OUTAGE_PROFILES), i;
     totals sum;
     unsigned bad = 0;
     (void)state;
