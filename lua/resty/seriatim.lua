@@ -40,7 +40,7 @@ log.output = function(line, level)
   ngx.log(LEVELS[level] or ngx.ERR, line)
 end
 
----A process of nginx's must not become the owner of a Redis.
+---No process of nginx may start a private Redis, which would end with that process.
 function private_redis.url()
   errors.usage("no Redis: set seriatim.redis (nginx hides REDIS_URL from Lua, unless its configuration says `env REDIS_URL;`)")
 end

@@ -246,7 +246,7 @@ static int action_send(seriatim_client *c, srt_queue *queue)
     a->count = srt_targets_route(a->targets, a->count, queue->shards_count);
     if (form == ACTION_NAMED)
         return action_ask_named(c, a, a->key.data, a->key.len, NULL);
-    /* A call that pauses or resumes a shard takes no time worth mentioning. */
+    /* A call that pauses or resumes a shard is short, so all shards are called at once. */
     for (calls = 0; status == SERIATIM_OK && action_has_next(a) && (calls < ACTION_AHEAD || form == ACTION_SHARD);
          calls++)
         status = action_ask_next(c, a);

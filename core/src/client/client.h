@@ -115,9 +115,9 @@ typedef struct srt_push {
     seriatim_error failure;           /* why the first chunk, or before sending a job, was refused */
     seriatim_push_counts counts;
     int has_options;
-    int wants_handles; /* handles are answered; always where a job is scheduled */
+    int wants_handles; /* the answer has handles: wanted, or a job is scheduled */
     srt_arena handle_arena;
-    seriatim_text *handles; /* one a job, in the caller's order; data NULL: it was not kept */
+    seriatim_text *handles; /* one for each job, in the order of the caller; data NULL: the job was not kept */
     size_t handle_count;
     int may_refuse;  /* a job has its own on_waiting "reject" or "unique" */
     size_t *refused; /* places; counts.refused of them */
@@ -157,14 +157,15 @@ struct seriatim_client {
     srt_bytes warning; /* NUL-terminated; empty without a warning */
     srt_bytes name;    /* CLIENT SETNAME, NUL-terminated; empty: none */
     size_t max_payload;
-    char identity[SRT_IDENTITY + 1]; /* new for each process; empty: without random bytes, so pushes are refused */
-    int64_t sequence;                /* of the last chunk; never falls */
-    double unix_time;                /* as io/link.c last said; 0: it did not */
-    uint64_t gone;                   /* bytes handed to the network in all */
-    uint64_t begun, answers;         /* operations begun and answers taken, for the limits of io/link.c */
-    int limit_ms;                    /* io/link.c gives up after this time without an answer; 0: its own limit */
-    int visitor;     /* the socket of whoever wants the result: io/link.c gives up when it is closed; 0: none */
-    int heard;       /* when it last gave up, Redis may have executed a request whose answer did not come */
+    char identity[SRT_IDENTITY +
+                  1]; /* random text, new for each process; empty: there were no random bytes, and pushes are refused */
+    int64_t sequence; /* of the last chunk; never falls */
+    double unix_time; /* as io/link.c last said; 0: it did not */
+    uint64_t gone;    /* bytes handed to the network in all */
+    uint64_t begun, answers; /* operations begun and answers taken, for the limits of io/link.c */
+    int limit_ms;            /* io/link.c gives up after this time without an answer; 0: its own limit */
+    int visitor;             /* the socket of whoever wants the result: io/link.c gives up when it is closed; 0: none */
+    int heard;               /* when it last gave up, Redis may have executed a request whose answer did not come */
     int64_t left_ms; /* milliseconds that the operation may still take, as io/link.c last said; INT64_MAX: it did not */
     int64_t spent_ms; /* milliseconds since the operation was first stepped, as io/link.c last said */
     int64_t sleep_ms; /* no request waits, and the operation goes on after this time; -1: it does not sleep */

@@ -9,7 +9,7 @@ typedef struct health_state {
     seriatim_health result;
     char policy[64], role[16], address[272];
     srt_arena memory;
-    const char *info; /* all that Redis said */
+    const char *info; /* the whole text of INFO */
 } health_state;
 
 /* INFO needs fewer rights than CONFIG GET, and hosted Redis answers it. */
@@ -66,7 +66,7 @@ static int health_on_reply(seriatim_client *c, srt_request *r, const srt_reply *
     return SERIATIM_OK;
 }
 
-/* Who may not ask does not know. */
+/* If an ACL forbids the question, the answer is "not known". */
 static int health_on_refused(seriatim_client *c, srt_request *r, const seriatim_error *error)
 {
     (void)c;

@@ -7,8 +7,8 @@
 #include "node/node_state.h"
 
 #define MORGUE_EVERY_MS 60000 /* between looks, and between two lines of the log about one shard */
-#define MORGUE_SOON_MS 100    /* behind deaths: several settles share a look */
-#define MORGUE_PAUSE_MS 5     /* between the calls of a look: others want Redis, too */
+#define MORGUE_SOON_MS 100    /* wait after ids have died, so that several settles share one look */
+#define MORGUE_PAUSE_MS 5     /* pause between the calls of one look, so that other clients get their turn */
 
 static int morgue_has_limits(const srt_shard *s)
 {
@@ -34,7 +34,7 @@ static void morgue_ask(srt_node *node, srt_shard *s, int64_t now)
     s->morgue.asking = srt_shard_send(node, s, r, now);
 }
 
-/* One line a shard and minute, however often something goes. */
+/* Logs at most one line for each shard and minute, however often ids are removed. */
 static void morgue_tell(srt_node *node, srt_shard *s, int64_t now)
 {
     if (s->morgue.removed == 0)

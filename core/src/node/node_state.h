@@ -63,7 +63,7 @@ struct srt_shard {
     int owner_asked_at; /* heartbeat.answered must reach it before the owner may count as dead: the list of living nodes
                            that we have now may be older than the ownership, and lack an owner that has just joined */
     uint64_t next_owner; /* hash of the node that should have the shard when we give it up */
-    int given_up;        /* we gave it up or lost it */
+    int given_up;        /* this node gave the shard up, or lost it */
     /*
      * A failover may have forgotten that we gave it up, and name this node as the owner under any of its earlier
      * leases. As this node lives, no other node would ever take the shard: it takes it again, and gives it up if it is
@@ -75,7 +75,7 @@ struct srt_shard {
     int64_t lease, seen, sequence;
     int claiming, settling, slicing, recovering; /* requests on their way */
     srt_unfinished unfinished;                   /* what recover.lua has to do */
-    char cursor[24];                             /* where it goes on */
+    char cursor[24];                             /* cursor at which it continues */
     int64_t recover_at;
     int64_t recovered; /* runs, since the shard was taken */
     int reconcile;     /* compare the runs that we know with Redis' */
@@ -89,7 +89,7 @@ struct srt_shard {
     int urgent;                                     /* a checkpoint is among them: settle at once */
     srt_claim *partial_claims, *last_partial_claim; /* claims of which some ids have ended, the longest waiting first */
     srt_job_list resting;                           /* of those whose payloads are being read: pausing */
-    int64_t slice_at;                               /* when they go on */
+    int64_t slice_at;                               /* when their reading continues */
     srt_notices notices;                            /* to be fetched */
     srt_telling telling;                            /* what becomes of those that were fetched */
     seriatim_delivery *told;                        /* those of which the hook has returned */
@@ -101,7 +101,7 @@ struct srt_shard {
         int64_t ask_at,
             tell_at;     /* when to look whether the morgue is beyond its limits, and when to report what was removed */
         int64_t removed; /* dead ids that were removed and are not reported */
-        int asking;      /* a look is not answered */
+        int asking;      /* a call of trim_morgue.lua is not answered */
     } morgue;
     size_t quarantined; /* ids in its group's quarantined and died */
     size_t running;     /* ids in threads' hands */
@@ -272,7 +272,7 @@ struct srt_node {
     int hears; /* both channels are subscribed, so changes of a shard are heard at once */
     srt_sampler sampler;
     struct {
-        int64_t at;     /* when Redis is told next */
+        int64_t at;     /* when the next report to Redis is due */
         int64_t number; /* of the last request */
         size_t next;    /* the worker to be told of next */
         int asking;     /* a request is not answered */
@@ -406,8 +406,8 @@ int srt_node_drained(const srt_node *node);
 void srt_quarantine_end(srt_node *node);
 /* Does the next step of running a suspect alone; returns when it wants to be called again. */
 int64_t srt_quarantine_tick(srt_node *node, int64_t now);
-void srt_node_wake_unproven(srt_node *node); /* there is room for an unproven id again */
-void srt_node_wake_threads(srt_node *node);  /* all threads that wait look again */
+void srt_node_wake_unproven(srt_node *node); /* a thread has room for an unproven id again */
+void srt_node_wake_threads(srt_node *node);  /* wakes all waiting threads, which look for a delivery again */
 
 enum {
     SRT_ASK_NOTHING,

@@ -9,7 +9,7 @@
 #include <string.h>
 
 #define NOTICE_LIMIT 100 /* ids in one call of the hook */
-#define NOTICE_LOOKS 4   /* times in a lease time that it is looked whether a node that has notices died */
+#define NOTICE_LOOKS 4   /* how often in a lease time the node looks for notices of nodes that died */
 
 /* ---- Asking -------------------------------------------------------------------------------- */
 
@@ -135,7 +135,7 @@ static int add_notices(srt_node *node, srt_shard *s, seriatim_delivery *d, const
         return SERIATIM_NOMEM;
     memset(claim, 0, sizeof *claim);
     claim->memory = srt_reader_take(node->sessions[SRT_COMMANDS].reader);
-    claim->jobs = 1; /* this function's, until all are added */
+    claim->jobs = 1; /* owned by this function until all notices are added */
     for (i = 0; i < d->cap && status != SERIATIM_NOMEM; i++) {
         status = add_notice(s, claim, d, &reply->tokens[3 + 2 * i], &reply->tokens[4 + 2 * i]);
         if (status == SERIATIM_PROTOCOL)

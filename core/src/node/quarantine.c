@@ -5,8 +5,8 @@
  */
 #include "node/node_state.h"
 
-#define QUARANTINE_PATIENCE_MS 5000 /* at most this long is waited for the threads to finish */
-#define QUARANTINE_PAUSE_MS 10000   /* until the next attempt if they did not */
+#define QUARANTINE_PATIENCE_MS 5000 /* how long the node waits at most until the threads have finished */
+#define QUARANTINE_PAUSE_MS 10000   /* pause before the next attempt if they have not */
 
 void srt_node_wake_unproven(srt_node *node)
 {

@@ -17,7 +17,7 @@
 #define SAMPLE_MOST 100000   /* queues */
 #define SAMPLE_SLOW_MS 60000 /* without an answer for this time a new round begins */
 
-/* Sends it as the request under way; without memory the round ends. */
+/* Sends the request and keeps it as the one under way. If memory is short, the round ends. */
 static void sample_send(srt_node *n, srt_request *r, srt_sampling step)
 {
     srt_sampler *s = &n->sampler;
@@ -71,7 +71,7 @@ static void sample_one(srt_node *n, size_t place)
     srt_bytes_free(&key);
 }
 
-/* What is to be measured behind the last, or the end of the round. */
+/* Measures the queue behind the last one, or ends the round. */
 static void sample_next(srt_node *n)
 {
     srt_sampler *s = &n->sampler;
@@ -109,7 +109,7 @@ static void sample_shards(srt_node *n)
                 SRT_SAMPLING_SHARDS);
 }
 
-/* Of the queue that all shards were read of. */
+/* All shards of the queue were read: writes its figures. */
 static void sample_write(srt_node *n)
 {
     srt_sampler *s = &n->sampler;
@@ -161,7 +161,7 @@ static void sample_on_idle(srt_node *n, const srt_reply *reply)
     size_t i;
     s->busy_count = s->busy_next = 0;
     if (reply->tokens[0].type != SRT_ARRAY || seen < 1 || seen > (int64_t)s->group) {
-        s->group = 0; /* no answer of this script: one by one */
+        s->group = 0; /* not an answer of this script: the queues are measured one by one */
         sample_next(n);
         return;
     }
@@ -242,7 +242,7 @@ static void sample_refused(srt_node *n, const seriatim_error *error)
 void srt_node_sampled(srt_node *n, const srt_request *r, const srt_reply *reply, const seriatim_error *error)
 {
     srt_sampler *s = &n->sampler;
-    if (r->number != s->rounds) /* of a round that was given up */
+    if (r->number != s->rounds) /* the answer belongs to a round that was given up */
         return;
     if (error)
         sample_refused(n, error);

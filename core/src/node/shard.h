@@ -7,11 +7,11 @@
 
 #include "node/node_state.h"
 
-#define SHARD_MAX_CLAIM 1000 /* ids a script call */
+#define SHARD_MAX_CLAIM 1000 /* ids in one script call */
 /* of this node: acquire, and spread in the operators' scripts, look at all of them in one call */
 #define SHARD_MAX_RUNS 4000
 #define SHARD_FLUSH_MS 5       /* while more is ready, a finished id waits this long for others to settle with */
-#define SHARD_SLICE_PAUSE_MS 2 /* between slices of long work: others want Redis, too */
+#define SHARD_SLICE_PAUSE_MS 2 /* pause between slices of long work, so that other clients of Redis get their turn */
 #define SHARD_RETRY_MS 100     /* after a request could not be made */
 
 /* batch.c */
@@ -23,7 +23,7 @@ void srt_claim_ended(srt_shard *s, srt_job *job,
 
 /* recall.c */
 void srt_shard_recall(srt_node *node, srt_shard *s, int64_t now); /* hands back what no thread has begun */
-void srt_shard_lose(srt_node *node, srt_shard *s);                /* another node has the shard */
+void srt_shard_lose(srt_node *node, srt_shard *s);                /* the shard is lost: another node has it */
 void srt_shard_mark_old(const srt_node *node, srt_shard *s, int64_t heard);
 void srt_shard_drop_forgotten(srt_node *node, srt_shard *s, int64_t heard);
 
@@ -53,7 +53,7 @@ void srt_shard_settled(srt_node *node, srt_shard *s, srt_request *r, const srt_r
 
 /* slice.c */
 void srt_shard_slice(srt_node *node, srt_job *job, int64_t now);
-void srt_shard_slice_on(srt_node *node, srt_shard *s, int64_t now); /* goes on with those that pause */
+void srt_shard_slice_on(srt_node *node, srt_shard *s, int64_t now); /* continues reading ids whose reading paused */
 void srt_shard_sliced(srt_node *node, srt_job *job, const srt_reply *reply, int64_t now);
 
 /* claim.c */

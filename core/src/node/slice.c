@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-/* an id with more payloads waits between slices, so that other clients of Redis get their turn */
+/* the reading of an id with more payloads pauses between slices, so that other clients of Redis get their turn */
 #define SLICE_MANY_PAYLOADS 2000
 
 void srt_shard_slice(srt_node *node, srt_job *job, int64_t now)

@@ -61,7 +61,7 @@ function Channel:trouble()
   end
 end
 
----A line for the first failure of a row, as a runner's.
+---Logs the first of several failures in a row, as the runner of the core does.
 function Channel:tell(why, was_open)
   if self.number == COMMANDS and (was_open or self.attempts == 0) then
     log.warn("warning", "Redis: " .. tostring(why))
@@ -132,7 +132,7 @@ end
 
 -- ---- writing
 
----There may be something to write.
+---Wakes the light thread that writes: the node may have bytes to send.
 function Channel:flush()
   if self.sock and not self.poked then
     self.poked = true

@@ -143,7 +143,7 @@ local function call_hooks(hooks)
   end
 end
 
----What of the node is the loop's: made by the first turn.
+---The parts of the node that live as long as the loop. The first turn makes them.
 function Loop:prepare()
   if self.made then
     return
@@ -221,7 +221,7 @@ function Turn:replace_aborted()
   end
 end
 
----Lets the node do what is due, and wakes who has something to do then.
+---Lets the node do what is due, and wakes the light threads that have something to do then.
 function Turn:tick_always(node)
   local loop = self.loop
   while true do
@@ -271,7 +271,7 @@ function Turn:retire()
   self.over = true
   node_parts.log_events(loop.made.node)
   self:disconnect()
-  loop:forget_events() -- that the connections ended is no news here
+  loop:forget_events() -- the loop itself has closed the connections, so their end is not logged
   for _, wait_queue in pairs(loop.wait_queues) do
     wait_queue:wake_all()
   end

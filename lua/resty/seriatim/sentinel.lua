@@ -15,7 +15,7 @@ local function address(url, host, port, tls)
   return { scheme = tls and "rediss" or "redis", host = host, port = port, redacted = url.redacted }
 end
 
----What this one says; nil: it does not know.
+---The address of the master that this sentinel names; nil: it names none.
 local function ask(asked, at, url, open)
   local sock, err = open(at, LIMIT_MS)
   if not sock then
@@ -68,7 +68,7 @@ function sentinel.master(url, open)
   return master, kind, message
 end
 
----A connection to it failed: who is the master is asked again.
+---Forgets the master, to which a connection failed: the sentinels are asked again.
 function sentinel.forget(url)
   masters[url.text] = nil
 end
