@@ -41,7 +41,9 @@ class CommandTexts
       | Python package | `share/man/man1/seriatim.1`, `share/bash-completion/completions/seriatim.bash`, `share/seriatim/seriatim.zsh` and `share/fish/vendor_completions.d/seriatim.fish` in the environment (`sys.prefix`) | `man seriatim`, once the environment's `bin` is in `PATH`; bash, zsh and fish: `source` the file, as above |
       | rock | `core/package/seriatim-lua/` in the rock's folder (`luarocks show --rock-dir seriatim`) | as the gem's, with the name `seriatim-lua` |
 
-      The C library has no command, so `cmake --install` installs none of them.
+      The C library has no command, but `cmake --install` installs those of both commands for all users of the machine: `PREFIX/share/man/man1`,
+      `PREFIX/share/bash-completion/completions` and `PREFIX/share/fish/vendor_completions.d`, where `man`, bash and fish find them if `PREFIX` is `/usr`
+      or `/usr/local`. The files of zsh lie in `PREFIX/share/seriatim`: `source` the one of your command in `~/.zshrc`, after `compinit`.
 
       #{@verbs.map { |verb| markdown_verb(verb) }.join("\n")}
       ## Options of all verbs

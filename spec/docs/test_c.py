@@ -94,6 +94,16 @@ def test_another_minor_version_and_an_unknown_component_are_refused(tmp_path: Pa
         assert ended.returncode != 0, words
 
 
+@pytest.mark.parametrize("command", ["seriatim", "seriatim-lua"])
+def test_the_manual_pages_and_the_completions_are_installed(prefix: Path, command: str) -> None:
+    places = {"1": "man/man1", "bash": "bash-completion/completions", "fish": "fish/vendor_completions.d", "zsh": "seriatim"}
+    for ending, place in places.items():
+        name = f"{command}.{ending}"
+        assert (prefix / "share" / place / name).read_text() == (ROOT / "core/package" / command / name).read_text()
+    completion = prefix / "share/bash-completion/completions" / f"{command}.bash"
+    assert shell(f"bash -c 'source {completion} && complete -p {command}'", prefix, {}).endswith(f" {command}\n")
+
+
 def test_the_shared_library_exports_the_header_alone(prefix: Path) -> None:
     header = (ROOT / "core/include/seriatim.h").read_text()
     plain = re.sub(r"/\*.*?\*/|^#.*?(?<!\\)$", "", header, flags=re.S | re.M)
