@@ -104,6 +104,8 @@ describe("seriatim-lua", function()
     { "fold = 'join'", "3: FaultyWorker.fold must be one of merge, list, last, first, not 'join' (string)\n" },
     { "shard_count = 2", "3: FaultyWorker: unknown option 'shard_count' (did you mean shards_count?); known are name, " },
     { "} seriatim.lease_tme = 2 seriatim.worker { name = 'A'", "3: there is no setting 'lease_tme' (did you mean lease_time?); there are " },
+    { "} undefined_function { name = 'A'", "3: attempt to call " },
+    { "} undefined_table.name = tostring { name = 'A'", "3: attempt to index " },
     { "}} (", "3: " },
   }
 

@@ -151,6 +151,7 @@ FAULTY: list[tuple[str, str]] = [
     ("seriatim.lease_tme = 2", r"4: seriatim has no setting 'lease_tme' \(did you mean lease_time\?\).*"),
     ("def (", r"4: SyntaxError: .*"),
     (" pass", r"4: IndentationError: .*"),
+    ("FaultyWorkr.shards_count = 1", r"4: NameError: name 'FaultyWorkr' is not defined.*"),
 ]
 
 

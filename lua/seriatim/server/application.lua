@@ -127,8 +127,8 @@ function application.load(path)
   application.is_loading = false
 end
 
----The line "file:line: text" of a mistake in the application that its text alone explains: a syntax error, or a setting that
----cannot be. nil: it is none.
+---The line "file:line: text" of a mistake in the application that its text alone explains: a syntax error, a setting that
+---cannot be, or the use of a global that nobody has set. nil: it is none.
 ---@param raised any  what application.load raised
 ---@return string?
 function application.mistake(raised)
@@ -136,7 +136,9 @@ function application.mistake(raised)
     return
   end
   local place, text = raised:match("^([^\n]-:%d+: )seriatim: ([^\n]*)")
-  return place and place .. text or raised:match("^error loading module '[^\n]-' from file '[^\n]-':%s+([^\n]*)")
+  return place and place .. text
+    or raised:match "^[^\n]-:%d+: attempt to [^\n]*global '[^\n]*$"
+    or raised:match("^error loading module '[^\n]-' from file '[^\n]-':%s+([^\n]*)")
 end
 
 ---What os.getenv says of the environment's name from now on, in this state: Lua cannot set variables.

@@ -7,7 +7,7 @@ import os
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
-from traceback import walk_tb
+from traceback import format_exception_only, walk_tb
 from typing import Final
 
 from .._errors import ApplicationError, Invalid, UnknownSetting, UsageError
@@ -19,8 +19,8 @@ def load(path: str) -> None:
     """
     Imports it under its own name, so that it is never loaded twice.
 
-    Raises UsageError when there is nothing to load, ApplicationError where it has a syntax error or a setting that cannot be,
-    and whatever else the application raises.
+    Raises UsageError when there is nothing to load, ApplicationError where it has a syntax error, a name that is not defined
+    or a setting that cannot be, and whatever else the application raises.
     """
     file = find_file(path)
     if file is None:
@@ -85,6 +85,8 @@ def errors_placed() -> Iterator[None]:
         yield
     except SyntaxError as error:
         raise ApplicationError(f"{error.filename}:{error.lineno}: {type(error).__name__}: {error.msg}") from error
+    except NameError as error:
+        raise ApplicationError(f"{place_of(error)}{''.join(format_exception_only(error)).strip()}") from error
     except (Invalid, UnknownSetting) as error:
         raise ApplicationError(f"{place_of(error)}{error}") from error
 
