@@ -359,15 +359,16 @@ void slu_link_options(lua_State *L, int at, seriatim_options *options)
         options->max_payload = slu_size(L, at + 2, "max_payload");
 }
 
-/* native.link(url, namespace, name, max_payload) */
+/* native.link(url, namespace, name, max_payload, url_from) */
 static int link_new(lua_State *L)
 {
     const char *url = slu_cstr(L, 1, "url");
     seriatim_options options;
     seriatim_error error = {0};
     slu_link *self;
-    lua_settop(L, 4);
+    lua_settop(L, 5);
     slu_link_options(L, 2, &options);
+    options.url_from = slu_cstr_or_null(L, 5, "url_from");
     self = slu_new(L, SLU_LINK, sizeof *self);
     if (seriatim_link_new(&options, url, &self->link, &error) != SERIATIM_OK)
         return slu_nil_error(L, &error);

@@ -95,13 +95,28 @@ static int system_parse_url(lua_State *L)
     return 1;
 }
 
+/* native.connect_error(url, reason, url_from) -> what the error of a connection that could not be made says */
+static int system_connect_error(lua_State *L)
+{
+    seriatim_error error = {0};
+    srt_connect_error(&error, SERIATIM_IO, slu_cstr(L, 1, "url"), slu_cstr(L, 2, "reason"),
+                      slu_cstr_or_null(L, 3, "url_from"));
+    lua_pushstring(L, error.message);
+    return 1;
+}
+
 void slu_open_system(lua_State *L)
 {
     static const luaL_Reg none[] = {{NULL, NULL}};
-    static const luaL_Reg functions[] = {{"now_ms", system_now_ms},       {"time", system_time},
-                                         {"sleep", system_sleep},         {"random_hex", system_random_hex},
-                                         {"getpid", system_getpid},       {"hostname", system_hostname},
-                                         {"parse_url", system_parse_url}, {NULL, NULL}};
+    static const luaL_Reg functions[] = {{"now_ms", system_now_ms},
+                                         {"time", system_time},
+                                         {"sleep", system_sleep},
+                                         {"random_hex", system_random_hex},
+                                         {"getpid", system_getpid},
+                                         {"hostname", system_hostname},
+                                         {"parse_url", system_parse_url},
+                                         {"connect_error", system_connect_error},
+                                         {NULL, NULL}};
     slu_class(L, URL, none, url_gc);
     slu_functions(L, functions);
 }

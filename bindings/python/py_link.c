@@ -301,14 +301,14 @@ static PyObject *link_push(PyObject *object, PyObject *const *args, Py_ssize_t n
 
 static int link_init(PyObject *object, PyObject *args, PyObject *names)
 {
-    static char *keywords[] = {"url", "namespace", "name", "max_payload", NULL};
+    static char *keywords[] = {"url", "namespace", "name", "max_payload", "url_from", NULL};
     spy_link *self = (spy_link *)object;
     seriatim_options options = {0};
     seriatim_error error = {0};
     const char *url;
     Py_ssize_t max_payload;
-    if (!PyArg_ParseTupleAndKeywords(args, names, "sszn:Link", keywords, &url, &options.ns, &options.name,
-                                     &max_payload))
+    if (!PyArg_ParseTupleAndKeywords(args, names, "sszn|z:Link", keywords, &url, &options.ns, &options.name,
+                                     &max_payload, &options.url_from))
         return -1;
     if (self->link) {
         PyErr_SetString(PyExc_TypeError, "already initialized");

@@ -82,7 +82,7 @@ typedef enum seriatim_status {
 /* An error: a seriatim_status and a message of one line, NUL-terminated. */
 typedef struct seriatim_error {
     int status;
-    char message[256];
+    char message[448];
 } seriatim_error;
 
 /* The name of a status, "INVALID" for SERIATIM_INVALID; "UNKNOWN" for any other number. Static. */
@@ -204,7 +204,9 @@ typedef struct seriatim_options {
         *allocator;   /* NULL: the default. It must outlive the object; the allocator of a runner must be thread-safe */
     const char *ns;   /* the namespace, with which every key begins; NULL: "seriatim" */
     const char *name; /* CLIENT SETNAME; NULL: none */
-    size_t max_payload; /* bytes of a payload, at most 128 MiB; 0: 1 MiB */
+    size_t max_payload;   /* bytes of a payload, at most 128 MiB; 0: 1 MiB */
+    const char *url_from; /* the setting or variable that holds the URL, for the error of a Redis that cannot be
+                             reached; NULL: the error names none */
 } seriatim_options;
 
 /*

@@ -93,7 +93,7 @@ int drive_failing(seriatim_link *link)
 
 void fill_queue(void)
 {
-    seriatim_options options = {&failing_allocator, NULL, "a-name", 0};
+    seriatim_options options = {&failing_allocator, NULL, "a-name", 0, NULL};
     seriatim_queue_settings settings = settings_of_queue();
     seriatim_link *link;
     size_t queue;

@@ -108,7 +108,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     static const unsigned char identity[16] = "0123456789abcde";
     fuzz_input in = {data, size};
-    seriatim_options options = {NULL, NULL, NULL, 1000};
+    seriatim_options options = {NULL, NULL, NULL, 1000, NULL};
     seriatim_queue_settings settings;
     seriatim_client *c;
     pushed p;

@@ -174,7 +174,7 @@ static void read_all(seriatim_client *c, size_t queue)
 
 static int operate(int number)
 {
-    seriatim_options options = {&failing_allocator, NULL, "a-name", 0};
+    seriatim_options options = {&failing_allocator, NULL, "a-name", 0, "REDIS_URL"};
     seriatim_queue_settings settings = settings_of_queue();
     seriatim_link *link;
     seriatim_client *c;
@@ -205,7 +205,7 @@ static int operate(int number)
 
 static int client_alone(int number)
 {
-    seriatim_options options = {&failing_allocator, "another", "a-name", 0};
+    seriatim_options options = {&failing_allocator, "another", "a-name", 0, NULL};
     seriatim_queue_settings settings = settings_of_queue();
     seriatim_client *c;
     size_t queue;
@@ -245,7 +245,7 @@ static int call_ick(seriatim_client *c, const seriatim_ick *ick)
 
 static int trip(int number)
 {
-    seriatim_options options = {&failing_allocator, NULL, NULL, 0};
+    seriatim_options options = {&failing_allocator, NULL, NULL, 0, NULL};
     const seriatim_ick ick = {{"K", 1}, {"me", 2}, 5, 0};
     seriatim_link *link;
     size_t count;

@@ -133,7 +133,7 @@ static int browse(seriatim_link *link, int number)
 
 static int browse_twice(int number)
 {
-    seriatim_options options = {&failing_allocator, NULL, NULL, 0};
+    seriatim_options options = {&failing_allocator, NULL, NULL, 0, NULL};
     seriatim_link *link;
     size_t count;
     int status = seriatim_link_new(&options, server.url, &link, NULL);
@@ -188,7 +188,7 @@ static int consume(seriatim_link *link, int number)
 
 static int consume_once(int number)
 {
-    seriatim_options options = {&failing_allocator, NULL, NULL, 0};
+    seriatim_options options = {&failing_allocator, NULL, NULL, 0, NULL};
     seriatim_link *link;
     int status = seriatim_link_new(&options, server.url, &link, NULL);
     if (status != SERIATIM_OK)

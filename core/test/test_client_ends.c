@@ -207,7 +207,7 @@ static void test_without_random_bytes_a_push_is_refused(void **state)
 
 static void test_a_kept_connection_is_not_greeted_again(void **state)
 {
-    const seriatim_options options = {NULL, NULL, "named", 0};
+    const seriatim_options options = {NULL, NULL, "named", 0, NULL};
     seriatim_client *c = new_client(&options, 1, "keep");
     const char *data;
     size_t len;

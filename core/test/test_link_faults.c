@@ -342,6 +342,21 @@ static void test_f16_f18_a_silent_connection_is_replaced(void **state)
     seriatim_link_free(link);
 }
 
+/* Whoever reads the error knows what to correct, though the URL came from a setting or a variable of the host. */
+static void test_the_error_of_a_refused_connection_says_where_the_url_came_from(void **state)
+{
+    static const char url[] = "redis://127.0.0.1:1", said[] = "; start Redis there, or correct REDIS_URL";
+    seriatim_options options = {NULL, NULL, NULL, 0, "REDIS_URL"};
+    seriatim_link *link;
+    (void)state;
+    assert_int_equal(seriatim_link_new(&options, url, &link, NULL), SERIATIM_OK);
+    srt_link_set_limits(link, 300, 15000);
+    assert_int_equal(seriatim_nodes_begin(seriatim_link_client(link)), SERIATIM_OK);
+    assert_int_equal(link_drive(link), SERIATIM_IO);
+    assert_string_equal(link_message(link) + strlen(link_message(link)) - strlen(said), said);
+    seriatim_link_free(link);
+}
+
 static void test_a_port_without_a_listener_is_an_error(void **state)
 {
     seriatim_link *link = link_to_queue("redis://user:secret@127.0.0.1:1/3", "q", 1, "merge");
@@ -354,6 +369,7 @@ static void test_a_port_without_a_listener_is_an_error(void **state)
     assert_non_null(strstr(link_message(link), ": Connection refused"));
     assert_non_null(strstr(link_message(link), "cannot connect to redis://"));
     assert_null(strstr(link_message(link), "secret"));
+    assert_null(strstr(link_message(link), "correct"));
     assert_null(strstr(seriatim_link_url(link), "secret"));
     seriatim_link_free(link);
 }
@@ -458,6 +474,7 @@ int main(void)
         cmocka_unit_test(test_f4_a_frozen_redis_leaves_the_outcome_unknown),
         cmocka_unit_test(test_f5_a_killed_redis_leaves_a_push_that_was_not_sent),
         cmocka_unit_test(test_f16_f18_a_silent_connection_is_replaced),
+        cmocka_unit_test(test_the_error_of_a_refused_connection_says_where_the_url_came_from),
         cmocka_unit_test(test_a_port_without_a_listener_is_an_error),
         cmocka_unit_test(test_a_timeout_names_what_was_waited_for),
         cmocka_unit_test(test_f15_refused_credentials_are_final),

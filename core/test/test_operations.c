@@ -80,7 +80,7 @@ static int begin_number(seriatim_client *c, size_t queue, int number)
 static void test_every_allocation_of_an_operation_may_fail(void **state)
 {
     fixture f = open_queue(2, "merge");
-    seriatim_options options = {NULL, NULL, NULL, 0};
+    seriatim_options options = {NULL, NULL, NULL, 0, NULL};
     failing memory = {0};
     seriatim_allocator allocator = {failing_alloc, NULL};
     seriatim_error error;

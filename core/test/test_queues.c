@@ -117,7 +117,7 @@ static void test_queues_are_named_once(void **state)
 static void test_queues_of_another_namespace_are_not_listed(void **state)
 {
     static const char *const spaces[] = {"a*", "a*b", "a?", "[a]", "a"};
-    seriatim_options options = {NULL, NULL, NULL, 0};
+    seriatim_options options = {NULL, NULL, NULL, 0, NULL};
     seriatim_error error;
     fixture f;
     size_t i;

@@ -562,7 +562,7 @@ static void test_a_master_that_no_sentinel_names_is_an_error(void **state)
 /* The life of a link with a push of replicas; its status. */
 static int life_of_a_link(const seriatim_allocator *mem, const char *url)
 {
-    seriatim_options options = {mem, NULL, NULL, 0};
+    seriatim_options options = {mem, NULL, NULL, 0, NULL};
     seriatim_queue_settings settings;
     seriatim_link *link = NULL;
     seriatim_error error;

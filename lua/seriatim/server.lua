@@ -78,7 +78,7 @@ function Server:start(before)
 end
 
 function Server:look_up_shards()
-  local connection = errors.must(Connection.open(self.url, settings.namespace))
+  local connection = errors.must(Connection.open(self.url, settings.namespace, nil, redis_url.named_by()))
   self.redacted_url = connection:url()
   local looked, shards = pcall(node.shards, self.workers, function(question)
     return question(connection)

@@ -80,6 +80,10 @@ function native.hostname() end
 ---scheme ("redis", "rediss", "unix"), host, port, path, user, password, database, redacted
 ---@return table|nil url, string? kind, string? message
 function native.parse_url(url) end
+---What the error of a connection that could not be made says. url: without its password; url_from: the setting or variable
+---that holds it, if it is known.
+---@return string
+function native.connect_error(url, reason, url_from) end
 
 ---Operations of Link and Client. Each begins something; when it has ended, result() gives what stands behind "Result".
 ---@class seriatim.Operations
@@ -134,7 +138,7 @@ function operations:result() end
 ---@class seriatim.Link: seriatim.Operations
 local link = {}
 ---@return seriatim.Link|nil, string?, string?
-function native.link(url, namespace, name, max_payload) end
+function native.link(url, namespace, name, max_payload, url_from) end
 ---Waits for the end of what was begun, at most so many seconds (nil: as the core allows). Its result; or nil, kind, message.
 function link:drive(seconds) end
 function link:url() end

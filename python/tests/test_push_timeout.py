@@ -78,7 +78,7 @@ def test_f5_r_timeout_2_a_redis_that_was_killed_before_the_push_is_an_error_that
 ) -> None:
     server.stop()
     time.sleep(0.1)
-    with refused(seriatim.Error, "cannot connect to .*refused"):
+    with refused(seriatim.Error, r"cannot connect to .*refused; start Redis there, or correct seriatim\.redis$"):
         push(recorder, push_timeout=0.5)
 
 

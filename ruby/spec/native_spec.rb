@@ -18,14 +18,14 @@ RSpec.describe "the native objects", :core do
     expect { native::Runner.allocate.start }.to raise_error(Seriatim::Closed)
     expect { native::PrivateRedis.allocate.url }.to raise_error(Seriatim::Closed)
     expect { native::Delivery.new }.to raise_error(TypeError)
-    link = native::Link.new(REDIS.url, "ns", nil, 0)
+    link = native::Link.new(REDIS.url, "ns", nil, 0, nil)
     link.close
     expect { link.layout(0, nil) }.to raise_error(Seriatim::Closed)
     expect { link.push(0, [], nil, 0, 1, 10) }.to raise_error(Seriatim::Closed)
   end
 
   it "refuse arguments of other kinds without harm" do
-    link = native::Link.new(REDIS.url, "ns", nil, 0)
+    link = native::Link.new(REDIS.url, "ns", nil, 0, nil)
     expect { link.queue({}) }.to raise_error(ArgumentError)
     expect { link.queue([]) }.to raise_error(TypeError)
     expect { link.queue(5) }.to raise_error(TypeError)
@@ -34,14 +34,14 @@ RSpec.describe "the native objects", :core do
     expect { link.push(queue, [[1]], nil, 0, 1, 10) }.to raise_error(ArgumentError)
     expect { link.push(queue, [{ id: 1 }], [2], 0, 1, 10) }.to raise_error(TypeError)
     expect { link.query(queue, "unknown", false, nil, nil, 10, -1, nil, nil) }.to raise_error(ArgumentError)
-    expect { native::Link.new("http://x", "ns", nil, 0) }.to raise_error(ArgumentError)
+    expect { native::Link.new("http://x", "ns", nil, 0, nil) }.to raise_error(ArgumentError)
     expect(link.push(queue, [{ id: "id" }], ["payload"], 0, 1, 10)).to eq([1, 0, [], nil, nil, 0, 0, []])
   end
 
   it "are freed with what they hold" do
     before = Dir.children("/proc/self/fd").size
     20.times do
-      native::Link.new(REDIS.url, "ns", nil, 0).tap { |link| link.layout(link.queue(worker("q").queue_settings), nil) }
+      native::Link.new(REDIS.url, "ns", nil, 0, nil).tap { |link| link.layout(link.queue(worker("q").queue_settings), nil) }
       native::Runner.new(REDIS.url, "ns", nil, "node", "", 1000, 1000, 1, 0)
     end
     3.times { GC.start }

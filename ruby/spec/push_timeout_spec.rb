@@ -41,10 +41,10 @@ RSpec.describe "push_timeout" do
     end
   end
 
-  it "F5, R-TIMEOUT-2: a Redis that was killed before the push is an error that says so: nothing was sent" do
+  it "F5, R-TIMEOUT-2: a Redis that was killed before the push is an error that names it and the setting: nothing was sent" do
     @redis.stop
     sleep 0.1
-    refused(Seriatim::Error, /cannot connect to .*refused/, push_timeout: 0.5)
+    refused(Seriatim::Error, /cannot connect to .*refused; start Redis there, or correct Seriatim\.redis\z/, push_timeout: 0.5)
   end
 
   it "R-TIMEOUT-3: includes the wait for a connection" do

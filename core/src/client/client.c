@@ -48,7 +48,7 @@ static int client_init(seriatim_client *c, const seriatim_options *options, seri
 
 int seriatim_client_new(const seriatim_options *options, seriatim_client **client, seriatim_error *error)
 {
-    static const seriatim_options defaults = {NULL, NULL, NULL, 0};
+    static const seriatim_options defaults = {NULL, NULL, NULL, 0, NULL};
     const seriatim_allocator *mem;
     seriatim_client *c;
     int status;

@@ -14,6 +14,7 @@
 #include <fcntl.h>
 #include <limits.h>
 #include <poll.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <time.h>
@@ -36,6 +37,7 @@ struct seriatim_link {
     const seriatim_allocator *mem;
     srt_url url;
     srt_bytes text; /* the URL without its password, NUL-terminated */
+    srt_bytes from; /* the setting or variable that holds the URL, NUL-terminated; empty: not known */
     seriatim_client *client;
     srt_transport *transport;
     link_phase phase;
@@ -65,10 +67,7 @@ static void link_close(seriatim_link *link)
     link->retry_ms = 0;
 }
 
-/*
- * In a child of fork(2): the parent keeps its connection and what it has under way. Without randomness the child gets
- * no identity, and its pushes are refused.
- */
+/* In a child of fork(2), whose parent keeps connection and operation. Without randomness the child cannot push. */
 static void link_check_fork(seriatim_link *link)
 {
     unsigned char random[SRT_CLIENT_RANDOM] = {0};
@@ -111,8 +110,10 @@ static int link_init(seriatim_link *link, const seriatim_options *options, const
     memcpy(&link->jitter, random, sizeof link->jitter);
     srt_url_redact(&link->url, &link->text);
     srt_bytes_addc(&link->text, '\0');
+    if (options && options->url_from)
+        srt_bytes_add(&link->from, options->url_from, strlen(options->url_from) + 1);
     link->transport = srt_transport_create(link->mem, &link->url);
-    if (link->text.failed || !link->transport)
+    if (link->text.failed || link->from.failed || !link->transport)
         return srt_fail_plain(error, SERIATIM_NOMEM);
     if (link->url.kind == SRT_URL_SENTINEL)
         srt_client_expect_master(link->client);
@@ -137,6 +138,7 @@ int seriatim_link_new(const seriatim_options *options, const char *url, seriatim
     link->pid = getpid();
     srt_link_set_limits(link, LINK_LIMIT_MS, LINK_SILENCE_MS);
     srt_bytes_init(&link->text, mem);
+    srt_bytes_init(&link->from, mem);
     status = link_init(link, options, url, error);
     if (status != SERIATIM_OK) {
         seriatim_link_free(link);
@@ -161,6 +163,7 @@ void seriatim_link_free(seriatim_link *link)
     srt_subscriber_free(&link->subscriber);
     seriatim_client_free(link->client);
     srt_bytes_free(&link->text);
+    srt_bytes_free(&link->from);
     srt_url_free(&link->url);
     srt_free(link->mem, link, sizeof *link);
 }
@@ -227,13 +230,15 @@ static seriatim_error *link_connect_error(const seriatim_link *link, seriatim_er
     static const char verb[] = "connecting to ";
     seriatim_error cause = *srt_transport_error(link->transport);
     const char *reason = cause.message, *at;
+    char master[64];
     if (strncmp(reason, verb, sizeof verb - 1) == 0) /* the URL says it already */
         for (at = reason; (at = strstr(at, ": ")) != NULL; reason = at)
             at += 2;
+    snprintf(master, sizeof master, "master %.40s", link->url.master ? link->url.master : "");
     if (link->url.kind == SRT_URL_SENTINEL)
-        srt_fail(why, cause.status, "cannot connect to master %.40s: %.190s", link->url.master, cause.message);
+        srt_connect_error(why, cause.status, master, cause.message, link->from.data);
     else
-        srt_fail(why, cause.status, "cannot connect to %.120s: %.110s", link->text.data, reason);
+        srt_connect_error(why, cause.status, link->text.data, reason, link->from.data);
     return why;
 }
 
@@ -434,16 +439,16 @@ static void link_check_limits(seriatim_link *link)
         srt_transport_expire(link->transport);
         link_connect_error(link, &why);
     } else if (why.status == SERIATIM_OK) {
-        srt_fail(&why, SERIATIM_TIMEOUT, "%s %.180s: timed out",
-                 link->phase == LINK_UP ? "waiting for an answer from" : "cannot connect to", link->text.data);
+        srt_fail(&why, SERIATIM_TIMEOUT, "waiting for an answer from %.180s: timed out", link->text.data);
+        if (link->phase != LINK_UP)
+            srt_connect_error(&why, SERIATIM_TIMEOUT, link->text.data, "timed out", link->from.data);
     }
     link_give_up(link, &why);
 }
 
 /*
  * Bytes written to a connection that Redis has closed count as sent, and the outcome of a push would be unknown
- * although Redis never got it. So a connection that was not used for a while is read first, which shows that it is
- * closed.
+ * although Redis never got it. So a connection that was idle is read first, which shows that it is closed.
  */
 static void link_note_operation(seriatim_link *link)
 {

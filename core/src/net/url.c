@@ -501,3 +501,10 @@ size_t srt_url_socket_path_max(void)
 {
     return sizeof((struct sockaddr_un *)NULL)->sun_path - 1;
 }
+
+int srt_connect_error(seriatim_error *error, int status, const char *url, const char *reason, const char *url_from)
+{
+    int advises = url_from && (status == SERIATIM_IO || status == SERIATIM_TIMEOUT);
+    return srt_fail(error, status, "cannot connect to %.120s: %.200s%s%.60s", url, reason,
+                    advises ? "; start Redis there, or correct " : "", advises ? url_from : "");
+}

@@ -18,7 +18,7 @@ local function dial(sock, url, options)
   return sock:connect(LOCAL[url.host] or url.host, url.port, options)
 end
 
----nginx may say true of a handshake that it refused; its socket is closed then, and knows no count.
+---sslhandshake may return true though the handshake was refused. The socket is closed then, and getreusedtimes returns nil.
 local function secure(sock, url)
   if url.scheme ~= "rediss" or sock:getreusedtimes() > 0 then
     return true
@@ -32,7 +32,7 @@ end
 
 local function failed(url, err)
   local kind = err == "timeout" and "TIMEOUT" or "IO"
-  return nil, kind, ("cannot connect to %s: %s"):format(url.redacted, err)
+  return nil, kind, native.connect_error(url.redacted, err, url.from)
 end
 
 local function open(at, patience, options)
@@ -80,7 +80,7 @@ function socket.connect(url, patience, pool)
   return failed(url, err)
 end
 
----A connection ended: its Redis may be no master any more.
+---A connection ended: that Redis may not be the master any more, so the sentinels are asked again.
 function socket.lost(url)
   if url.has_sentinels then
     sentinel.forget(url)

@@ -35,9 +35,10 @@ local in_use = setmetatable({}, { __mode = "k" }) -- the pools of sockets; those
 
 ---@param url string
 ---@param namespace string
+---@param url_from string?  the setting or variable that holds the URL
 ---@return seriatim.CosocketTransport?
 ---@return seriatim.Error? err
-function transport.open(url, namespace)
+function transport.open(url, namespace, url_from)
   local parsed, kind, message = errors.guard(socket.parse, url)
   if not parsed then
     return errors.failure(kind, message)
@@ -47,6 +48,7 @@ function transport.open(url, namespace)
   if not client then
     return errors.failure(kind, message)
   end
+  parsed.from = url_from
   if parsed.has_sentinels then
     client:expect_master()
   end
@@ -171,7 +173,7 @@ function Transport:pool_options()
   }
 end
 
----All places of the pool are taken: that is no fault of Redis.
+---Is every connection of the pool in use? Then the timeout does not mean that Redis is away.
 local function is_full(err, options)
   local count = 0
   for _, name in pairs(in_use) do
@@ -230,7 +232,7 @@ function Transport:exchange(sock, run)
   local client = self.client
   while self:under_way() and not client:sleeps() do
     if self.has_left and self.has_left() then
-      client:give_up(LEFT, "the client closed its connection before the answer") -- what was done before stays
+      client:give_up(LEFT, "the client closed its connection before the answer") -- what Redis has done until then stays done
       return LEFT
     end
     local kind, message = self:step(sock, client:output(), run)
@@ -240,7 +242,7 @@ function Transport:exchange(sock, run)
   end
 end
 
----Bytes count as sent before they are: Redis may have heard them however the sending ends.
+---The client counts the bytes as sent before they are: Redis may have read them even if the sending ends with an error.
 function Transport:step(sock, output, run)
   local client = self.client
   if output ~= "" then
@@ -303,7 +305,7 @@ function Transport:rest(run, asleep_ms)
   run.began = native.now_ms()
 end
 
--- ---- the rest of what the pool wants
+-- ---- the other methods that the pool calls
 
 ---@param settings_of_queue seriatim.QueueSettings
 ---@return integer  the queue's number in this transport; raises a seriatim.Error

@@ -1,11 +1,9 @@
 -- Tells what kind of error ended the command: misuse, no Redis, or any other.
-local redis_url = require "seriatim.client.redis_url"
 local errors = require "seriatim.errors"
 local log = require "seriatim.log"
 
--- By the kinds of errors that mean that Redis cannot be reached: what to do, before the name of what holds the URL.
-local START = "; start Redis there, or correct "
-local CURES = { IO = START, PROTOCOL = START, TIMEOUT = START, AUTH = "", LOADING = "" }
+-- The kinds of errors that mean that Redis cannot be used.
+local NO_REDIS = { IO = true, PROTOCOL = true, TIMEOUT = true, AUTH = true, LOADING = true }
 
 local failure = {}
 
@@ -26,13 +24,11 @@ function failure.misuse(raised)
   return type(raised) == "string" and (raised:match("^seriatim: ([^\n]*)") or raised:match("^[^\n]-:%d+: seriatim: ([^\n]*)")) or nil
 end
 
----What the command says of a Redis that cannot be reached: the error, and what to do. nil: the error is another.
+---What the command says of a Redis that cannot be reached. nil: the error is another.
 ---@param raised any
 ---@return string?
 function failure.no_redis(raised)
-  local cure = errors.is(raised) and CURES[raised.kind]
-  local name = cure and redis_url.named_by()
-  return cure and ("no Redis: %s%s"):format(raised.message, name and cure ~= "" and cure .. name or "") or nil
+  return errors.is(raised) and NO_REDIS[raised.kind] and ("no Redis: %s"):format(raised.message) or nil
 end
 
 return failure

@@ -10,10 +10,11 @@ Connection.__index = Connection
 ---@param url string
 ---@param namespace string
 ---@param transport seriatim.TransportMaker?  nil: plain Lua's
+---@param url_from string?  the setting or variable that holds the URL, for the error of a Redis that cannot be reached
 ---@return seriatim.Connection?
 ---@return seriatim.Error? err
-function Connection.open(url, namespace, transport)
-  local opened, err = (transport or plain).open(url, namespace)
+function Connection.open(url, namespace, transport, url_from)
+  local opened, err = (transport or plain).open(url, namespace, url_from)
   if not opened then
     return nil, err
   end

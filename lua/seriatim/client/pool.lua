@@ -27,10 +27,11 @@ local function refuse(raised)
   error(raised, 0)
 end
 
----A pool by the settings of this time.
-local function pool_of(url)
+---A pool by the settings of this time. url_from: the setting or variable that holds the URL; nil: it was given to a call.
+local function pool_of(url, url_from)
   local fields =
     { url = url, namespace = settings.namespace, version = settings.connection_changes, pid = native.getpid(), idle = {} }
+  fields.url_from = url_from
   return setmetatable(fields, Pool)
 end
 
@@ -42,7 +43,7 @@ local function configured()
   if not url then
     return nil, err
   end
-  return pool_of(url)
+  return pool_of(url, redis_url.named_by())
 end
 
 ---Is it of these settings and of this process?
@@ -58,7 +59,7 @@ function Pool:take()
   if connection then
     return connection
   end
-  return Connection.open(self.url, self.namespace, transport)
+  return Connection.open(self.url, self.namespace, transport, self.url_from)
 end
 
 ---Takes the connection back after its use. Those of a burst that waited for a place are not kept.

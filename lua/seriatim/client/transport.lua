@@ -9,7 +9,7 @@ local MAX_PAYLOAD = 0 -- the core's default, 1 MiB
 
 ---What the pool takes for a transport.
 ---@class seriatim.TransportMaker
----@field open fun(url: string, namespace: string): seriatim.Transport?, seriatim.Error?
+---@field open fun(url: string, namespace: string, url_from: string?): seriatim.Transport?, seriatim.Error?
 local transport = {}
 
 ---@class seriatim.Transport
@@ -18,10 +18,11 @@ Transport.__index = Transport
 
 ---@param url string
 ---@param namespace string
+---@param url_from string?  the setting or variable that holds the URL
 ---@return seriatim.Transport?
 ---@return seriatim.Error? err
-function transport.open(url, namespace)
-  local link, kind, message = errors.guard(native.link, url, namespace, "seriatim-client", MAX_PAYLOAD)
+function transport.open(url, namespace, url_from)
+  local link, kind, message = errors.guard(native.link, url, namespace, "seriatim-client", MAX_PAYLOAD, url_from)
   if not link then
     return errors.failure(kind, message)
   end

@@ -121,7 +121,7 @@ def test_f5_a_killed_redis_is_an_error_after_push_timeout(folder: Path) -> None:
         began = time.monotonic()
         status, text = nginx.get("/content", id="x", payload="1")
         assert 1.4 < time.monotonic() - began < 8
-        assert status == 503 and text.startswith("IO: cannot connect to ") and "refused" in text
+        assert status == 503 and text.startswith("IO: cannot connect to ") and "refused; start Redis there, or correct seriatim.redis" in text
     finally:
         nginx.end()
         server.remove()

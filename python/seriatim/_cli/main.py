@@ -34,7 +34,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except Invalid as error:
         return complain(USAGE, str(error), "see seriatim help")
     except (ConnectionError, AuthError, NotReady) as error:
-        return complain(NO_REDIS, redis_url.unreachable(error))
+        return complain(NO_REDIS, f"no Redis: {error}")
     except Error as error:
         return complain(CRASHED, str(error))
     except BrokenPipeError:

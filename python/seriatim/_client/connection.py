@@ -73,8 +73,9 @@ WebHooks = tuple[Union[Redact, None], Union[LoadError, None]]
 
 
 class Connection:
-    def __init__(self, url: str, namespace: str) -> None:
-        self._link = _native.Link(url, namespace, "seriatim-client", MAX_PAYLOAD)
+    def __init__(self, url: str, namespace: str, url_from: str | None = None) -> None:
+        """url_from: the setting or variable that holds the URL, for the error of a Redis that cannot be reached."""
+        self._link = _native.Link(url, namespace, "seriatim-client", MAX_PAYLOAD, url_from)
         self._queues: dict[bytes, tuple[_native.QueueSettings, int]] = {}
         self.usable = True
 

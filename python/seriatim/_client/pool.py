@@ -64,10 +64,10 @@ def ask(question: Callable[[Connection], T]) -> T:
 
 def _configured(use: Use) -> Pool:
     version = settings.connection_changes
-    url, namespace = redis_url.resolve(), settings.namespace
+    url, namespace, url_from = redis_url.resolve(), settings.namespace, redis_url.named_by()
     kept = settings.client_pool_size
     size = kept if use == "calls" else math.inf
-    return Pool(size, settings.pool_timeout, lambda: Connection(url, namespace), version, kept)
+    return Pool(size, settings.pool_timeout, lambda: Connection(url, namespace, url_from), version, kept)
 
 
 def _forget() -> None:

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import os
 
-from .._errors import ConnectionError
 from .._settings import settings
 from . import private_redis, validate
 
@@ -28,12 +27,6 @@ def is_none() -> bool:
 def named_by() -> str | None:
     """The setting or the variable that holds the URL; None: none does."""
     return _variable() if settings.redis is None else "seriatim.redis"
-
-
-def unreachable(error: BaseException) -> str:
-    """What the command says of a Redis that cannot be reached: the error, and what to do."""
-    name = named_by() if isinstance(error, ConnectionError) else None
-    return f"no Redis: {error}" + (f"; start Redis there, or correct {name}" if name else "")
 
 
 def _configured() -> str | None:

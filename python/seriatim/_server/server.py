@@ -188,7 +188,7 @@ class Server:
 
     def _look_up_shards(self) -> list[Shard]:
         """The shards as Redis has them, which it does even for the first start of a queue."""
-        connection = Connection(self._url, settings.namespace)
+        connection = Connection(self._url, settings.namespace, redis_url.named_by())
         try:
             self._redacted_url = connection.url
             return [

@@ -163,7 +163,9 @@ class Dashboard:
             if pool is not None:
                 pool.discard()
             version, url, namespace = settings.connection_changes, redis_url.resolve(), settings.namespace
-            pool = self._pools[kind] = Pool(self._sizes[kind], PATIENCE, lambda: Connection(url, namespace), version)
+            url_from = redis_url.named_by()
+            connect = lambda: Connection(url, namespace, url_from)  # noqa: E731
+            pool = self._pools[kind] = Pool(self._sizes[kind], PATIENCE, connect, version)
         return pool
 
     async def _aconnections(self, kind: str) -> Pool:

@@ -46,7 +46,7 @@ module Seriatim
     rescue UsageError, Invalid => e
       complain(USAGE, e.message, "see seriatim help")
     rescue ConnectionError, AuthError, NotReady => e
-      complain(NO_REDIS, RedisUrl.unreachable(e))
+      complain(NO_REDIS, "no Redis: #{e.message}")
     rescue Error => e
       complain(CRASHED, e.message)
     rescue Errno::EPIPE

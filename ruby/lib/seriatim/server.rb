@@ -183,7 +183,7 @@ module Seriatim
 
     # The shards as Redis has them, which it does even for the first start of a queue.
     def look_up_shards
-      connection = Connection.new(@url, Seriatim.namespace)
+      connection = Connection.new(@url, Seriatim.namespace, RedisUrl.named_by)
       @redacted_url = connection.url
       @workers.flat_map do |worker|
         Array.new(connection.layout(worker.queue_settings, limit: BOOT_SECONDS)) { |index| Shard.new(worker, index) }

@@ -13,7 +13,7 @@ class Collected
   SETTINGS = { queue_name: "Collected", shards_count: 2, batch_size: 5, fold: :merge, on_waiting: "keep" }.freeze
 
   def initialize
-    @link = NATIVE::Link.new(URL, "gc", "gc", 0)
+    @link = NATIVE::Link.new(URL, "gc", "gc", 0, nil)
     @queue = @link.queue(SETTINGS.transform_values(&:dup))
     @runner = NATIVE::Runner.new(URL, "gc", nil, "gc-#{Process.pid}", "text", 10_000, 100, 2, 0)
     @runner.worker(SETTINGS)
@@ -35,7 +35,7 @@ class Collected
 
   def refuse
     [-> { @link.queue({}) }, -> { @link.push(@queue, [[1]], nil, 0, 1, 10) }, -> { @link.query(@queue, "unknown", false, nil, nil, 1, -1, nil, nil) },
-     -> { NATIVE::Link.new("http://x", "gc", nil, 0) }, -> { @runner.group(0, [[9, 9]]) }, -> { NATIVE.dump([Object.new], "p") },
+     -> { NATIVE::Link.new("http://x", "gc", nil, 0, nil) }, -> { @runner.group(0, [[9, 9]]) }, -> { NATIVE.dump([Object.new], "p") },
      -> { NATIVE.load("[[1,") }].each do |wrong|
       wrong.call
       abort "was not refused"
@@ -105,7 +105,7 @@ end
 
 # Objects that nothing holds, and a private Redis.
 def strew
-  NATIVE::Link.new(URL, "gc", nil, 0)
+  NATIVE::Link.new(URL, "gc", nil, 0, nil)
   NATIVE::Runner.new(URL, "gc", nil, "strewn", "", 1000, 1000, 1, 0)
   NATIVE.load(NATIVE.dump({ "a" => [1, "x" * 50, { "b" => 2**62 }], c: nil }, "p"))
   redis = NATIVE::PrivateRedis.new(FOLDER)

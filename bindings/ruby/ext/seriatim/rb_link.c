@@ -37,8 +37,8 @@ srb_link *srb_link_idle(VALUE self)
     return box;
 }
 
-/* Link.new(url, namespace, name, max_payload) */
-static VALUE link_initialize(VALUE self, VALUE url, VALUE ns, VALUE name, VALUE max_payload)
+/* Link.new(url, namespace, name, max_payload, url_from) */
+static VALUE link_initialize(VALUE self, VALUE url, VALUE ns, VALUE name, VALUE max_payload, VALUE url_from)
 {
     srb_link *box = rb_check_typeddata(self, &link_type);
     seriatim_options options = {0};
@@ -48,10 +48,12 @@ static VALUE link_initialize(VALUE self, VALUE url, VALUE ns, VALUE name, VALUE 
     options.ns = StringValueCStr(ns);
     options.name = NIL_P(name) ? NULL : StringValueCStr(name);
     options.max_payload = NUM2SIZET(max_payload);
+    options.url_from = NIL_P(url_from) ? NULL : StringValueCStr(url_from);
     if (seriatim_link_new(&options, StringValueCStr(url), &box->link, &error) != SERIATIM_OK)
         srb_raise_error(&error);
     RB_GC_GUARD(ns);
     RB_GC_GUARD(name);
+    RB_GC_GUARD(url_from);
     RB_GC_GUARD(url);
     return self;
 }
@@ -300,7 +302,7 @@ void srb_init_link(void)
 {
     VALUE klass = rb_define_class_under(srb_native, "Link", rb_cObject);
     rb_define_alloc_func(klass, link_allocate);
-    rb_define_method(klass, "initialize", link_initialize, 4);
+    rb_define_method(klass, "initialize", link_initialize, 5);
     rb_define_method(klass, "queue", link_queue, 1);
     rb_define_method(klass, "layout", link_layout, 2);
     rb_define_method(klass, "push", link_push, -1);

@@ -51,4 +51,11 @@ void srt_url_free(srt_url *url);
 /* Appends the URL with *** in the place of every password, for logs. */
 void srt_url_redact(const srt_url *url, srt_bytes *out);
 
+/*
+ * Writes the error of a connection that could not be made, and returns `status`: "cannot connect to URL: REASON". Where
+ * Redis did not answer (IO, TIMEOUT), it also says what to do: start Redis, or correct url_from, the setting or
+ * variable that holds the URL; NULL: it is not known. url: without its password.
+ */
+int srt_connect_error(seriatim_error *error, int status, const char *url, const char *reason, const char *url_from);
+
 #endif

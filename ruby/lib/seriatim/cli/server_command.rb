@@ -112,7 +112,7 @@ module Seriatim
 
       def final(error, code)
         Log.write(Logger::FATAL, "exit", code == USAGE ? error.message : Log.describe(error))
-        warn "seriatim: #{Log.one_line(code == NO_REDIS ? RedisUrl.unreachable(error) : error.message)}" unless code == CRASHED
+        warn "seriatim: #{Log.one_line("#{"no Redis: " if code == NO_REDIS}#{error.message}")}" unless code == CRASHED
         warn Log.printable_lines(error.full_message(highlight: false)) if code == CRASHED
         code
       end

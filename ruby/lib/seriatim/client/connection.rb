@@ -8,8 +8,9 @@ module Seriatim
     MAX_PAYLOAD = 0 # the core's default, 1 MiB
     NO_QUEUE = -1
 
-    def initialize(url, namespace)
-      @link = Native::Link.new(url, namespace, "seriatim-client", MAX_PAYLOAD)
+    # @param url_from [String, nil] the setting or variable that holds the URL, for the error of a Redis that cannot be reached
+    def initialize(url, namespace, url_from = nil)
+      @link = Native::Link.new(url, namespace, "seriatim-client", MAX_PAYLOAD, url_from)
       @queues = {}
     end
 

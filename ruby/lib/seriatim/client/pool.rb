@@ -69,8 +69,9 @@ module Seriatim
 
       def configured(size, kept = size)
         url = RedisUrl.resolve
+        url_from = RedisUrl.named_by
         namespace = Seriatim.namespace
-        new(size, Seriatim.pool_timeout, kept) { Connection.new(url, namespace) }
+        new(size, Seriatim.pool_timeout, kept) { Connection.new(url, namespace, url_from) }
       end
     end
 

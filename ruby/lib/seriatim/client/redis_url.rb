@@ -17,12 +17,6 @@ module Seriatim
     # @return [String, nil] the setting or the variable that holds the URL; nil: none does
     def named_by = Seriatim.redis.nil? ? variable : "Seriatim.redis"
 
-    # @return [String] what the command says of a Redis that cannot be reached: the error, and what to do
-    def unreachable(error)
-      cure = "; start Redis there, or correct #{named_by}" if error.is_a?(ConnectionError) && named_by
-      "no Redis: #{error.message}#{cure}"
-    end
-
     def configured
       url = Seriatim.redis
       url = url.call if url.respond_to?(:call)
