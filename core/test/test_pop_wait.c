@@ -258,6 +258,58 @@ static void test_r_pop_13_ten_poppers_take_ten_ids(void **state)
     close_queue(&f);
 }
 
+typedef struct emptier {
+    pthread_t thread;
+    int64_t taken, left; /* ids that wait in the queue after a pop that took nothing */
+    int status;
+} emptier;
+
+/* Pops without waiting until nothing is due. */
+static void *empty_queue(void *argument)
+{
+    emptier *e = argument;
+    fixture f = another(0, "merge");
+    seriatim_pop settings = plainly(&f, 0);
+    for (e->taken = 0;; e->taken++) {
+        e->status = seriatim_pop_begin(f.client, &settings);
+        if (e->status == SERIATIM_OK)
+            e->status = drive(f.link);
+        if (e->status != SERIATIM_OK || !seriatim_pop_result(f.client))
+            break;
+    }
+    if (e->status == SERIATIM_OK)
+        e->left = metrics(&f).length;
+    seriatim_link_free(f.link);
+    return NULL;
+}
+
+static void test_r_pop_13_no_popper_takes_nothing_while_an_id_is_due(void **state)
+{
+    fixture f = open_queue(5, "merge");
+    emptier all[10];
+    int64_t taken = 0;
+    char id[16];
+    int i;
+    (void)state;
+    done(&f, seriatim_push_begin(f.client, f.queue));
+    for (i = 0; i < 300; i++) {
+        snprintf(id, sizeof id, "%d", i);
+        add(&f, id, strlen(id), "x", none);
+    }
+    done(&f, seriatim_push_send(f.client));
+    memset(all, 0, sizeof all);
+    for (i = 0; i < 10; i++)
+        assert_int_equal(pthread_create(&all[i].thread, NULL, empty_queue, &all[i]), 0);
+    for (i = 0; i < 10; i++) {
+        pthread_join(all[i].thread, NULL);
+        assert_int_equal(all[i].status, SERIATIM_OK);
+        assert_int_equal(all[i].left, 0);
+        taken += all[i].taken;
+    }
+    assert_int_equal(taken, 300);
+    close_queue(&f);
+}
+
 static void test_r_pop_11_a_waiting_popper_takes_what_another_lost(void **state)
 {
     fixture f = open_queue(1, "merge");
@@ -342,6 +394,7 @@ int main(void)
         cmocka_unit_test(test_a_waiting_popper_survives_a_cut),
         cmocka_unit_test(test_r_pop_13_a_wait_ends_in_time),
         cmocka_unit_test(test_r_pop_13_ten_poppers_take_ten_ids),
+        cmocka_unit_test(test_r_pop_13_no_popper_takes_nothing_while_an_id_is_due),
         cmocka_unit_test(test_r_pop_11_a_waiting_popper_takes_what_another_lost),
         cmocka_unit_test(test_r_pop_13_a_pop_of_a_further_queue_survives_a_cut),
         cmocka_unit_test(test_r_pop_13_a_popper_subscribes_when_redis_has_room_again),
