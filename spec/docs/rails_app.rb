@@ -6,6 +6,7 @@ require "json"
 require "logger"
 require "rails"
 require "active_record/railtie"
+require "active_job/railtie"
 require "action_controller/railtie"
 require "seriatim"
 
@@ -17,6 +18,7 @@ class ShopApplication < Rails::Application
   config.logger = ActiveSupport::TaggedLogging.new(Logger.new(File.join(Dir.pwd, "rails.log")))
   config.secret_key_base = "test" * 10
   config.hosts.clear
+  config.active_job.queue_adapter = :seriatim
 end
 
 class ApplicationRecord < ActiveRecord::Base

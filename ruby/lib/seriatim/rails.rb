@@ -19,6 +19,9 @@ module Seriatim
       def call(_worker, _batch, &block) = @app.reloader.wrap(&block)
     end
 
+    # Before Rails sets config.active_job.queue_adapter, which needs the adapter's constant.
+    ActiveSupport.on_load(:active_job) { require "active_job/queue_adapters/seriatim_adapter" }
+
     # Adds the middleware once the application is initialized.
     class Railtie < ::Rails::Railtie
       config.after_initialize do |app|

@@ -13,12 +13,21 @@ module Seriatim
     # @raise [ApplicationError] the application has a syntax error, a setting that cannot be, or names what does not exist
     def load(path)
       name = file(path) || path
+      load_rails if name.end_with?("/config/environment.rb")
       placing_errors { Kernel.require(name) }
-      require "seriatim/rails" if defined?(::Rails::Railtie) # the command was there before Rails
+      require "seriatim/rails" if defined?(::Rails::Railtie) # the application loaded Rails
     rescue ApplicationError => e
       raise unless e.cause.is_a?(LoadError) && e.cause.path == path
 
       raise UsageError, "-r #{path}: no such file, and no folder with config/environment.rb"
+    end
+
+    # Before the application, which needs the adapter of ActiveJob while it is initialized. The command was there before Rails.
+    def load_rails
+      require "rails"
+      require "seriatim/rails"
+    rescue LoadError => e
+      raise unless e.path == "rails"
     end
 
     # Loads all of a Rails application's code when nobody named the workers.

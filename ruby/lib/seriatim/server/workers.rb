@@ -4,9 +4,14 @@ module Seriatim
   # Chooses which workers a server runs.
   # @api private
   module Workers
+    class << self
+      # Callables that give further workers, which a server runs beside Seriatim.workers or the modules that extended Worker.
+      def sources = @sources ||= []
+    end
+
     module_function
 
-    # @param list [Array, #call, nil] nil: Seriatim.workers, or every module that extended Worker
+    # @param list [Array, #call, nil] nil: Seriatim.workers, or every module that extended Worker, and those of all sources
     # @param queues [Array<String>, nil]
     def chosen(list = nil, queues = nil)
       workers = resolve(list).map { |worker| find(worker) }.uniq
@@ -29,9 +34,10 @@ module Seriatim
     def instance_perform?(worker) = worker.is_a?(Module) && worker.method_defined?(:perform, false)
 
     def resolve(list)
+      further = list ? [] : Workers.sources.flat_map(&:call)
       list ||= Seriatim.workers if Seriatim.workers_set?
       list = list.call if list.respond_to?(:call)
-      list.nil? ? extended : Validate.list("workers", list)
+      (list.nil? ? extended : Validate.list("workers", list)) + further
     end
 
     # Of modules that a reload replaced, only the latest.

@@ -1,0 +1,137 @@
+# frozen_string_literal: true
+
+require "active_job"
+require "seriatim"
+require "seriatim/active_job/ordering"
+require "seriatim/active_job/run"
+require "seriatim/active_job/queue_worker"
+
+module Seriatim
+  # What the ActiveJob adapter stands on, and what an application asks about jobs that it has enqueued.
+  module ActiveJob
+    LOCK = Mutex.new
+    FAR = 100_000 # rows: the most that a query gives
+    private_constant :LOCK, :FAR
+
+    # Of a queue with on_waiting :reject or :unique, whose id waits. Rails has a class for it since 7.0.
+    EnqueueError = ::ActiveJob.const_defined?(:EnqueueError) ? ::ActiveJob::EnqueueError : Class.new(Error)
+
+    class << self
+      # The queues whose jobs a server runs. Not set: those of the job classes that are loaded, and that of Action Mailer. Name them
+      # where a class finds its queue only when a job is enqueued (`queue_as { ... }`).
+      # @return [Array<String>, nil]
+      attr_reader :queues
+
+      def queues=(names)
+        Validate.list("Seriatim::ActiveJob.queues", names) unless names.nil?
+        @queues = names&.each_with_index&.map { |name, at| Validate.text("Seriatim::ActiveJob.queues[#{at}]", name, 1..512) }
+      end
+
+      # The worker of a queue, with the settings, queries and actions of all workers:
+      #
+      #   Seriatim::ActiveJob.queue("orders").shards_count = 24
+      #   Seriatim::ActiveJob.queue("orders").actions.pause
+      #
+      # @param name [String, Symbol] as ActiveJob has it, with its prefix
+      # @return [Worker]
+      def queue(name)
+        name = name.to_s
+        LOCK.synchronize { (@workers ||= {})[name] ||= QueueWorker.make(name) }
+      end
+
+      # Deletes a job that is scheduled or waits.
+      # @param provider_job_id [String] of the job that perform_later returned
+      # @return [Boolean] false: it runs, has run, is dead or was cancelled
+      def cancel(provider_job_id) = by_handle(provider_job_id) { |worker, handle| worker.actions.cancel(handle) }
+
+      # Gives a job that was never begun another time; one in the past means now.
+      # @param at [Time, Numeric] Unix seconds
+      # @return [Boolean] false: as {.cancel}
+      def reschedule(provider_job_id, at) = by_handle(provider_job_id) { |worker, handle| worker.actions.reschedule(handle, at) }
+
+      # Jobs whose time has not come, by time. At most 100,000 of a queue are looked at.
+      # @param job_class [Class, String, nil] only those of this class
+      # @param queue [String, Symbol, nil] only of this queue; nil: of all queues that a server of this application runs
+      # @return [Array<Hash>] job_class, job_id, queue, id, arguments (as they are serialized), scheduled_at (Unix seconds), provider_job_id
+      def scheduled(job_class: nil, queue: nil, limit: 100)
+        Validate.integer("limit", limit, 1..FAR)
+        found = (queue ? [self.queue(queue)] : workers).flat_map { |worker| scheduled_in(worker, job_class&.to_s) }
+        found.sort_by { |job| job[:scheduled_at] }.first(limit)
+      end
+
+      # @api private
+      def enqueue(job, timestamp = nil)
+        return if Run.current&.takes_over?(job, timestamp)
+
+        push(queue(job.queue_name), [job], [timestamp])
+        raise job.enqueue_error if job.respond_to?(:enqueue_error) && job.enqueue_error
+      end
+
+      # @api private
+      # @return [Integer]
+      def enqueue_all(jobs)
+        retried, others = jobs.partition { |job| Run.current&.takes_over?(job, job.scheduled_at&.to_f) }
+        retried.each { |job| job.successfully_enqueued = true }
+        others.group_by(&:queue_name).each { |name, some| push(queue(name), some, some.map { |job| job.scheduled_at&.to_f }) }
+        jobs.count(&:successfully_enqueued?)
+      end
+
+      # Does a server of this process stop?
+      # @api private
+      def stopping? = Server.running.any?(&:leaving?)
+
+      # The workers of the queues that a server runs.
+      # @api private
+      def workers = (queues || loaded_queues).map { |name| queue(name) }
+
+      private
+
+      def push(worker, jobs, timestamps)
+        rows = jobs.zip(timestamps).map do |job, at|
+          { id: Ordering.id_of(job), payload: job.serialize, **(at ? { deliver_at: at } : {}) }
+        end
+        result = worker.perform_async(rows, handle: true)
+        jobs.each_with_index { |job, place| pushed(job, worker, result, place) }
+      end
+
+      def pushed(job, worker, result, place)
+        refused = result.refused_at.include?(place)
+        job.provider_job_id = "#{worker.queue_name}:#{result.handles[place]}" unless refused
+        job.successfully_enqueued = !refused if job.respond_to?(:successfully_enqueued=)
+        return unless refused
+
+        error = EnqueueError.new("an id of queue #{worker.queue_name} waits already, and its on_waiting is #{worker.on_waiting}")
+        job.respond_to?(:enqueue_error=) ? job.enqueue_error = error : raise(error)
+      end
+
+      def by_handle(provider_job_id)
+        name, colon, handle = provider_job_id.is_a?(String) ? provider_job_id.rpartition(":") : []
+        Validate.refuse("provider_job_id", "that of a job which Seriatim enqueued", provider_job_id) if colon.to_s.empty? || name.empty?
+        yield queue(name), handle
+      end
+
+      def scheduled_in(worker, class_name)
+        worker.queries.range_by_deliver_at("-inf", "+inf", limit: FAR).filter_map do |row|
+          job = row[:payload]
+          next unless job.is_a?(Hash) && (class_name.nil? || job["job_class"] == class_name)
+
+          { job_class: job["job_class"], job_id: job["job_id"], queue: worker.queue_name, id: row[:id], arguments: job["arguments"],
+            scheduled_at: row[:deliver_at], provider_job_id: "#{worker.queue_name}:#{row[:handle]}" }
+        end
+      end
+
+      # A class whose queue_as has a block has a name only with a job.
+      def loaded_queues
+        classes = ::ActiveJob::Base.descendants.select { |job_class| job_class.queue_adapter.is_a?(::ActiveJob::QueueAdapters::SeriatimAdapter) }
+        names = classes.map(&:queue_name).grep(String)
+        names << mail_queue if defined?(::ActionMailer::Base) && !classes.empty?
+        names.uniq
+      end
+
+      def mail_queue = ::ActiveJob::Base.queue_name_from_part(::ActionMailer::Base.deliver_later_queue_name)
+    end
+
+    Workers.sources << method(:workers)
+    ::ActiveJob::Base.extend(Ordering)
+  end
+end

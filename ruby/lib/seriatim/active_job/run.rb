@@ -1,0 +1,63 @@
+# frozen_string_literal: true
+
+module Seriatim
+  module ActiveJob
+    # The jobs of an id in one delivery, run one after another. Each that has ended is not run again, whatever becomes of the next.
+    # @api private
+    class Run
+      # @return [Run, nil] the one of this thread
+      def self.current = Thread.current[:seriatim_active_job]
+
+      # @param jobs [Array<Hash>] serialized
+      def initialize(worker, batch, id, jobs)
+        @worker = worker
+        @batch = batch
+        @id = id
+        @jobs = jobs
+      end
+
+      def call
+        outer = Run.current
+        Thread.current[:seriatim_active_job] = self
+        run
+      ensure
+        Thread.current[:seriatim_active_job] = outer
+      end
+
+      # Is this the running job, which is to run again? Then it does so in its place, and the later jobs of the id wait for it. On another
+      # queue it has no place.
+      def takes_over?(job, timestamp)
+        return false unless @running && job.job_id == @running["job_id"] && job.queue_name == @worker.queue_name
+
+        @again = [timestamp, job.serialize]
+        true
+      end
+
+      private
+
+      def run
+        @jobs.each_with_index do |job, place|
+          execute(job)
+          return snooze if @again
+
+          @batch.checkpoint(@id, place + 1) if place + 1 < @jobs.size
+        end
+      end
+
+      def execute(job)
+        @again = nil
+        @running = job
+        ::ActiveJob::Base.execute(job)
+      rescue StandardError
+        raise unless @again # it is to run again although it raised
+      ensure
+        @running = nil
+      end
+
+      def snooze
+        timestamp, job = @again
+        @batch.snooze(@id, timestamp ? [timestamp - Time.now.to_f, 0].max : 0, payload: job)
+      end
+    end
+  end
+end

@@ -1,0 +1,221 @@
+# frozen_string_literal: true
+
+require_relative "spec_helper"
+require_relative "support/command"
+
+RSpec.describe "ActiveJob" do
+  before(:all) do
+    skip "ActiveJob is not installed" unless Gem::Specification.find_all_by_name("activejob").any?
+    require "active_job"
+    require "active_job/queue_adapters/seriatim_adapter"
+    require "active_support/core_ext/integer/time"
+    ActiveJob::Base.logger = Logger.new(nil)
+  end
+
+  before do
+    @done = Thread::Queue.new
+    Seriatim.reset_settings
+    Seriatim.redis = REDIS.url
+    Seriatim.format_error = ->(error) { "#{error.class}: #{error.message}" }
+    Seriatim.logger = Seriatim::Log.default(@log)
+    Seriatim.poll_interval = 0.2
+  end
+  after { Seriatim::ActiveJob.queues = nil }
+
+  # A job class with a name, on a queue of its own; the block is its perform.
+  def job_class(queue: "jobs", superclass: ActiveJob::Base, &perform)
+    @classes = (@classes || 0) + 1
+    name = "Job#{@classes}For#{queue.capitalize}"
+    done = @done
+    stub_const(name, Class.new(superclass) do
+      self.queue_adapter = :seriatim
+      queue_as queue
+      define_method(:done) { |what| done << what }
+      define_method(:perform, &perform || ->(*arguments) { done(arguments) })
+    end)
+  end
+
+  def queue(name = "jobs") = Seriatim::ActiveJob.queue(name)
+  def run(name = "jobs") = serve(queue(name))
+  def take(count) = Timeout.timeout(60) { Array.new(count) { @done.pop } }
+
+  it "R-JOB-1: runs jobs with one ordered_by value in the order in which they were enqueued" do
+    job = job_class { |order_id, number| done([order_id, number]) }
+    job.ordered_by { |order_id, _number| order_id }
+    20.times { |number| job.perform_later(number % 2, number) }
+    run
+    expect(take(20).group_by(&:first).transform_values { |all| all.map(&:last) }).to eq(0 => 0.step(18, 2).to_a, 1 => 1.step(19, 2).to_a)
+  end
+
+  it "R-JOB-1: finds the id by a block, by the name of an argument or of a keyword; without ordered_by each job is an id" do
+    model = Class.new do
+      include GlobalID::Identification
+      def id = 5
+      def self.name = "Order"
+    end
+    GlobalID.app ||= "test"
+    by_name = job_class(queue: "named") { |order| done(order) }
+    by_name.class_eval { def perform(order) = nil }
+    by_name.ordered_by :order
+    by_keyword = job_class(queue: "named") { |order_id:| done(order_id) }
+    by_keyword.ordered_by :order_id
+    heir = job_class(queue: "named", superclass: by_keyword)
+    plain = job_class(queue: "named")
+    [by_name.new(model.new), by_keyword.new(order_id: :seven), heir.new(order_id: 8)].zip(["Order/5", "seven", "8"]) do |job, id|
+      expect(Seriatim::ActiveJob::Ordering.id_of(job)).to eq(id)
+    end
+    one = plain.new(1)
+    expect(Seriatim::ActiveJob::Ordering.id_of(one)).to eq(one.job_id)
+    expect { Seriatim::ActiveJob::Ordering.id_of(by_keyword.new(1)) }.to raise_error(Seriatim::Invalid, /ordered_by names order_id/)
+    expect { by_keyword.perform_later(order_id: nil) }.to raise_error(Seriatim::Invalid, /ordered_by must be a String, a Symbol, an Integer or a model, not nil/)
+  end
+
+  it "R-JOB-2: runs a job again in its place: later jobs of its id wait, other ids go on" do
+    failures = [1]
+    job = job_class do |id, number|
+      done([id, number, executions])
+      raise ArgumentError if id == "a" && failures.delete(number)
+    end
+    job.ordered_by { |id, _number| id }
+    job.retry_on(ArgumentError, wait: 1.second)
+    3.times { |number| job.perform_later("a", number) }
+    run
+    expect(take(2)).to eq([["a", 0, 1], ["a", 1, 1]])
+    begun = now
+    job.perform_later("b", 0)
+    expect(take(1)).to eq([["b", 0, 1]])
+    expect(take(2)).to eq([["a", 1, 2], ["a", 2, 1]])
+    expect(now - begun).to be > 0.9
+  end
+
+  it "R-JOB-2: enqueues a retry on another queue as a new job, and goes on" do
+    job = job_class do |number|
+      done([number, queue_name])
+      retry_job(queue: "others") if queue_name == "jobs" && number == 1
+    end
+    job.ordered_by { |_number| "a" }
+    [1, 2].each { |number| job.perform_later(number) }
+    serve(queue, queue("others"))
+    expect(take(3)).to contain_exactly([1, "jobs"], [2, "jobs"], [1, "others"])
+  end
+
+  it "R-JOB-3: moves a job that ActiveJob gives up to the morgue, and goes on with the next of its id" do
+    job = job_class do |number|
+      done(number)
+      raise "broken" if number == 1
+    end
+    job.ordered_by { |_number| "a" }
+    3.times { |number| job.perform_later(number) }
+    run
+    expect(take(3)).to eq([0, 1, 2])
+    dead = eventually { queue.queries.morgue_range_by_id("-", "+").first }
+    expect([dead[:id], dead[:error], dead[:payloads].map { |payload, _score| payload["arguments"] }]).to eq(["a", "RuntimeError: broken", [[1]]])
+  end
+
+  it "R-JOB-3: ends a job that discard_on discards" do
+    job = job_class do
+      done(1)
+      raise ArgumentError
+    end
+    job.discard_on(ArgumentError)
+    job.perform_later
+    run
+    take(1)
+    drained(queue)
+    expect(queue.metrics.values_at(:retries, :morgue_length)).to eq([0, 0])
+  end
+
+  it "R-JOB-4: enqueues at any time, lists, reschedules and cancels by provider_job_id" do
+    job = job_class
+    other = job_class
+    far = 10.years.from_now
+    late = job.set(wait_until: far).perform_later(1)
+    soon = other.set(wait: 3600).perform_later(2)
+    listed = Seriatim::ActiveJob.scheduled(queue: "jobs")
+    expect(listed.map { |row| row.values_at(:job_class, :arguments, :provider_job_id) }).to eq([[other.name, [2], soon.provider_job_id], [job.name, [1], late.provider_job_id]])
+    expect(listed.last[:scheduled_at]).to be_within(0.001).of(far.to_f)
+    expect(Seriatim::ActiveJob.scheduled(job_class: job).map { |row| row[:job_id] }).to eq([late.job_id])
+    expect(Seriatim::ActiveJob.cancel(soon.provider_job_id)).to be(true)
+    expect(Seriatim::ActiveJob.cancel(soon.provider_job_id)).to be(false)
+    expect(Seriatim::ActiveJob.reschedule(late.provider_job_id, Time.now)).to be(true)
+    run
+    expect(take(1)).to eq([[1]])
+    expect { Seriatim::ActiveJob.cancel("x") }.to raise_error(Seriatim::Invalid, /provider_job_id/)
+  end
+
+  it "R-JOB-4: starts a delayed job in time, and lets a job without a delay overtake it" do
+    job = job_class { |number| done([number, Time.now.to_f]) }
+    job.ordered_by { |_number| "a" }
+    begun = now
+    job.set(wait: 2).perform_later(1)
+    run
+    job.perform_later(2)
+    (first, _), (second, at) = take(2)
+    expect([first, second]).to eq([2, 1])
+    expect(at - begun).to be_between(2, 12)
+  end
+
+  it "R-JOB-5: pushes many jobs in one call for each queue" do
+    job = job_class
+    other = job_class(queue: "others")
+    jobs = Array.new(1000) { |number| number.even? ? job.new(number) : other.new(number) }
+    jobs.each { |one| one.singleton_class.attr_accessor :successfully_enqueued unless one.respond_to?(:successfully_enqueued=) }
+    jobs.each { |one| one.define_singleton_method(:successfully_enqueued?) { successfully_enqueued } unless one.respond_to?(:successfully_enqueued?) }
+    pushes = []
+    Seriatim.client_middlewares = [->(worker, rows, &block) { (pushes << [worker.queue_name, rows.size]) && block.call }]
+    expect(ActiveJob::QueueAdapters::SeriatimAdapter.new.enqueue_all(jobs)).to eq(1000)
+    expect(pushes).to eq([["jobs", 500], ["others", 500]])
+    expect(jobs.map(&:provider_job_id).uniq.size).to eq(1000)
+    serve(queue, queue("others"))
+    expect(take(1000).flatten.sort).to eq((0...1000).to_a)
+  end
+
+  it "R-JOB-6: brings arguments back as ActiveJob's own adapters do" do
+    job = job_class
+    values = [2**64, 2**53 + 1, 0.1, 1e300, BigDecimal("1.10"), "ümlaut \u0000", :symbol, Date.new(2030, 1, 1), Time.utc(2030, 1, 1, 1, 2, 3),
+              { "a" => [nil, true, { b: 1 }] }, 3.seconds]
+    job.perform_later(*values)
+    run
+    expect(take(1)).to eq([values])
+  end
+
+  it "R-JOB-7: raises what keeps a job from being enqueued" do
+    job = job_class
+    Seriatim.redis = "redis://127.0.0.1:1"
+    Seriatim.push_timeout = 0.5
+    expect { job.perform_later }.to raise_error(Seriatim::Error)
+    Seriatim.redis = REDIS.url
+    limited = job_class(queue: "once")
+    limited.ordered_by { "a" }
+    queue("once").on_waiting = :reject
+    limited.perform_later
+    expect { ActiveJob::QueueAdapters::SeriatimAdapter.new.enqueue(limited.new) }.to raise_error(Seriatim::ActiveJob::EnqueueError, /on_waiting is reject/)
+  ensure
+    queue("once").on_waiting = :earlier
+  end
+
+  it "R-JOB-8: serves the queues of the loaded job classes beside the workers" do
+    job = job_class(queue: "found")
+    Seriatim.workers = [worker("Beside")]
+    server = Seriatim::Server.new
+    (@servers = [server]).first.start
+    job.perform_later(3)
+    expect(take(1)).to eq([[3]])
+    Seriatim::ActiveJob.queues = ["others"]
+    expect(Seriatim::ActiveJob.workers.map(&:queue_name)).to eq(["others"])
+    expect { queue.fold = :merge }.to raise_error(Seriatim::Invalid, /ActiveJob queue "jobs": the ActiveJob adapter needs its own fold/)
+  end
+
+  it "R-JOB-9: tells a running job that the server stops" do
+    job = job_class do
+      done(queue_adapter.stopping?)
+      Timeout.timeout(60) { sleep 0.01 until queue_adapter.stopping?(self) }
+      done(:stopping)
+    end
+    job.perform_later
+    server = run
+    expect(take(1)).to eq([false])
+    expect(server.stop(60)).to be(true)
+    expect(take(1)).to eq([:stopping])
+  end
+end
