@@ -1,0 +1,235 @@
+/* garbage_calls.h - plausible calls of each script, whose arguments test_garbage spoils one by one. */
+#ifndef SRT_TEST_GARBAGE_CALLS_H
+#define SRT_TEST_GARBAGE_CALLS_H
+
+#define MAX_ARGS 24
+
+/* Options of a pushed job: score 7, an hour later, 2 failures, `later`, a context. */
+#define OPTIONS "\5\0\0\0\0\0\0\x1c\x40\0\0\0\0\x54\xd2\xea\x41\2\0\0\0\3{}"
+
+/* Of a job that is scheduled for a microsecond later. */
+#define SCHEDULED "\20\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\377\377\377\377\0\0\0\0\0\0\0\360\77"
+
+/* A stamp, packed. */
+#define STAMP "ABCDEFGH"
+
+/* A stamp and a score, packed. */
+#define KEY "ABCDEFGH@@@@@@@@"
+
+/* Text that makes a record outgrow what lies beside others: with another payload, and alone. */
+#define TEXT64 "................................................................"
+#define TEXT512 TEXT64 TEXT64 TEXT64 TEXT64 TEXT64 TEXT64 TEXT64 TEXT64
+#define LONG TEXT512 TEXT512
+#define LONGER LONG LONG LONG
+
+/* An argument: text, or LEASE, SEEN, RUN (of the running id), RUN2, TOKEN (of a set's reservations). */
+#define LEASE "\1lease"
+#define SEEN "\1seen"
+#define RUN "\1run"
+#define RUN2 "\1run2"
+#define POPPED "\1popped" /* the fence of the popped id */
+#define TOKEN "\1token"
+
+/*
+ * A plausible call of each script, in several ways. keys: S the shard's, P with a push token, N the nodes', O with an
+ * order, L the layout, H layout and history, T layout and run times, M who measures, I a two-phase
+ * commit set's, J the same with a consumer.
+ */
+static const struct call {
+    const char *name;
+    char keys;
+    const char *args[MAX_ARGS];
+} calls[] = {
+    {"acquire", 'S', {"1", "n2", "merge", "n1", LEASE}},
+    {"acquire", 'S', {"1", "n1", "merge", "", "0", "run", RUN}},
+    {"heartbeat", 'B', {"n1", "10000", "host", "seriatim:nodes"}},
+    {"heartbeat", 'B', {"n1", "0", "host", "seriatim:nodes"}},
+    {"browse", 'S', {"1", "waiting", "0", "50", "hot", ""}},
+    {"browse", 'S', {"1", "running", "0", "50", "due", "r"}},
+    {"browse", 'S', {"1", "dead", "0", "50", "errors", ""}},
+    {"check", 'S', {"1", "jobs", "0", "1", "merge"}},
+    {"check", 'S', {"1", "due", "0", "1", "merge"}},
+    {"check", 'S', {"1", "ready", "0", "1", "merge", "a", "b"}},
+    {"check", 'S', {"1", "spill", "0", "1", "merge", "hot", "a"}},
+    {"check_nodes", 'N', {"1"}},
+    {"check_types", 'S', {"1", "1"}},
+    {"cancel", 'S', {"1", "hot", STAMP, ""}},
+    {"cancel", 'S', {"1", "plan", STAMP, "1:0"}},
+    {"check_events", 'S', {"1", "traced", "0", "1"}},
+    {"check_events", 'S', {"1", "events", "0", "1", "hot"}},
+    {"check_scheduled", 'S', {"1", "scheduled", "0", "1"}},
+    {"check_scheduled", 'S', {"1", "sched", "0", "1", "plan"}},
+    {"check_scheduled", 'S', {"1", "schedmap", "0", "1", "plan"}},
+    {"check_scores", 'S', {"1", "scores", "0", "1"}},
+    {"check_scores", 'S', {"1", "scoreends", "0", "1"}},
+    {"claim", 'S', {"1", LEASE, SEEN, "5", "0", "0", "merge", "20", "3", "bury+"}},
+    {"claim", 'S', {"1", LEASE, SEEN, "5", "0", "1000000", "merge", "2", "3", "bury+"}},
+    {"claim", 'S', {"1", LEASE, SEEN, "5", "1", "0", "merge", "0", "3", "bury+"}},
+    {"claim", 'S', {"1", LEASE, "7", "5", "0", "0", "merge", "100", "3", "bury+"}},
+    {"claim", 'S', {"1", LEASE, SEEN, "5", "0", "0", "merge", "2", "3", "bury", "1"}},
+    {"dead_delete", 'S', {"1", "", "0", "", "bad"}},
+    {"dead_delete", 'S', {"1", "0", "0", ""}},
+    {"dead_requeue", 'S', {"1", "", "0", "merge", "bad"}},
+    {"dead_requeue", 'S', {"1", "0", "0", "list"}},
+    {"delete", 'S', {"1", "", "", "merge", "a", "hot", "run", "plan", "unknown"}},
+    {"delete", 'S', {"1", "9e15", "", "merge", "plan"}},
+    {"delete_failed", 'S', {"1", "0", ""}},
+    {"drop", 'S', {"1", "waiting", "hot", KEY}},
+    {"drop", 'S', {"1", "dead", "bad", KEY}},
+    {"explain", 'S', {"1", "run"}},
+    {"scheduled_page", 'S', {"1", "up", "-9000000000000000", "9000000000000000", "10", "", "", ""}},
+    {"scheduled_page", 'S', {"1", "down", "0", "9000000000000000", "10", "4000000000000000", STAMP, "plan"}},
+    {"scheduled_read", 'S', {"1", "payloads", "10", STAMP "plan"}},
+    {"scheduled_read", 'S', {"1", "ids", "10", "plan", "hot"}},
+    {"find", 'S', {"1", "waiting", "hot", "x", ""}},
+    {"find", 'S', {"1", "waiting", "hot", "x", KEY}},
+    {"find", 'S', {"1", "dead", "bad", "x", ""}},
+    {"history", 'H', {"1000000000", "1", "2", "3", "4000000", "0"}},
+    {"ick_add", 'I', {"5", "x", "1.5", "y", "-inf", "held"}},
+    {"ick_add", 'I', {NULL}},
+    {"ick_commit", 'J', {"me", TOKEN, "held", "again"}},
+    {"ick_delete", 'I', {NULL}},
+    {"ick_reserve", 'J', {"me", "", "3", "0", "30000000", "0", ""}},
+    {"ick_reserve", 'J', {"me", "", "3", "0", "30000000", "1", TOKEN, "held", "again"}},
+    {"ick_reserve", 'J', {"me", TOKEN, "3", "1", "30000000", "0", ""}},
+    {"ick_stats", 'I', {NULL}},
+    {"kill_failed", 'S', {"1", "0", "", "merge", "1", "failed", "run", "hot", "none"}},
+    {"kill_failed", 'S', {"1", "0", "", "merge"}},
+    {"kill_failed", 'S', {"1", "0", "", "merge", "1"}},
+    {"layout", 'L', {"set", "0", "3", "fold", "list", "ttr", "5"}},
+    {"list", 'S', {"1", "due", "up", "-inf", "+inf", "0", "10"}},
+    {"list", 'S', {"1", "ready", "down", "-inf", "+inf", "0", "10"}},
+    {"locate", '1', {"1", "run"}},
+    {"metrics", 'S', {"1"}},
+    {"nodes", 'N', {NULL}},
+    {"order", 'O', {"n1", "stop", "seriatim:wake:n1"}},
+    {"order", 'O', {"n1", "quiet", "seriatim:wake:n1"}},
+    {"page", 'S', {"1", "due", "up", "-inf", "+inf", "", "10", "5", "a"}},
+    {"page", 'S', {"1", "ready", "down", "-inf", "+inf", "", "10", "5", "a"}},
+    {"park", 'S', {"1", "a", "hot", "run"}},
+    {"pause", 'S', {"1"}},
+    {"close", 'S', {"2"}},
+    {"wipe", 'S', {"1", "1", "0"}},
+    {"delete_queue", 'L', {"1", "delete"}},
+    {"perform_failed", 'S', {"1", "0", ""}},
+    {"perform_now", 'S', {"1", "0", ""}},
+    {"perform_ids", 'S', {"1", "later", "run", "a"}},
+    {"push", 'P', {"1", "8", "merge", "keep", "3", "3", "a", "x", "", "new", "y", "", "run", "z", ""}},
+    {"push",
+     'P',
+     {"1", "8", "list", "earlier", "3", "100", "new", "x", OPTIONS, "a", "y", OPTIONS, "run", "z", OPTIONS, "hot", "w",
+      OPTIONS}},
+    {"push", 'P', {"1", "8", "merge", "keep", "2", "0", "a", "x", "new", "y", "run", "z"}},
+    {"push",
+     'P',
+     {"1", "8", "list", "unique", "13", "3", "new", "x", SCHEDULED, "a", "y", "", "run", "z", SCHEDULED, "plan", "w",
+      OPTIONS}},
+    {"push",
+     'P',
+     {"1", "8", "list", "keep", "33", "3", "new", "x", SCHEDULED, "a", "y", OPTIONS, "run", "z", OPTIONS, "hot", "w",
+      ""}},
+    {"push", 'P', {"1", "8", "merge", "unique", "23", "2", "new", "x", OPTIONS, "a", "y", OPTIONS}},
+    {"push", 'P', {"1", "8", "last", "reject", "3", "100", "hot", "x", "", "later", "y", OPTIONS}},
+    {"push", 'P', {"1", "8", "list", "keep", "2", "0", "fresh", "y", "a", LONG}},
+    {"push", 'P', {"1", "8", "list", "keep", "2", "3", "fresh", "y", "run2", LONG}},
+    {"push", 'P', {"1", "8", "list", "keep", "2", "100", "fresh", "y", "new", LONGER}},
+    {"pop", 'P', {"1", "8", "merge", "3", "30000000", "1000", "1", "0", "3", "bury", "0"}},
+    {"pop", 'P', {"1", "8", "list", "0", "0", "2", "0", "0", "3", "bury+", "60000000"}},
+    {"pop", 'P', {"1", "8", "last", "0", "1000000", "1", "1", "1", "0", "drop+", "60000000"}},
+    {"popped",
+     'P',
+     {"1", "8", "merge", "3", "ack", "popped", POPPED, "0", "", "3", "bury", "", "0", "60000000", "@@@@@@@@"}},
+    {"popped",
+     'P',
+     {"1", "8", "merge", "3", "ack", "popped", POPPED, "0", "", "3", "bury", KEY, "3", "60000000", "@@@@@@@@"}},
+    {"popped",
+     'P',
+     {"1", "8", "merge", "3", "fail", "popped", POPPED, "5000000", "wrong", "3", "bury", "", "0", "0", ""}},
+    {"popped", 'P', {"1", "8", "merge", "0", "fail", "popped", POPPED, "", "wrong", "0", "bury+", "", "0", "0", ""}},
+    {"popped", 'P', {"1", "8", "list", "3", "release", "popped", POPPED, "0", "", "3", "park", "", "0", "0", ""}},
+    {"popped", 'P', {"1", "8", "list", "3", "extend", "popped", POPPED, "5000000", "", "3", "park", "", "0", "0", ""}},
+    {"popped",
+     'P',
+     {"1", "8", "merge", "3", "snooze", "popped", POPPED, "5000000", LONGER, "3", "bury", "p", "0", "0", ""}},
+    {"popped",
+     'P',
+     {"1", "8", "merge", "3", "checkpoint", "popped", POPPED, "0", "", "3", "bury", KEY, "3", "60000000", "@@@@@@@@"}},
+    {"popped",
+     'P',
+     {"1", "8", "merge", "3", "reject", "popped", POPPED, "0", "why", "3", "bury+", STAMP, "1", "0", ""}},
+    {"records", 'S', {"1", "waiting", "100", "0", "a", "hot"}},
+    {"records", 'S', {"1", "dead", "100", "0", "bad"}},
+    {"recover", 'S', {"1", LEASE, "merge", "0"}},
+    {"release", 'S', {"1", LEASE, "seriatim:nodes"}},
+    {"reschedule", 'S', {"1", "later", STAMP, "", "1e15", "0"}},
+    {"resume", 'S', {"1"}},
+    {"run_times", 'T', {"n1", "7", "1", "300", "0", "1", "3", "2"}},
+    {"run_times", 'T', {"n2", "63", "2", "0"}},
+    {"running", '1', {"10"}},
+    {"scan", 'S', {"1", "waiting", "0"}},
+    {"scan", 'S', {"1", "running", "0"}},
+    {"settle", 'S', {"1", LEASE, "9", "merge", "1", RUN, "1", "run"}},
+    {"settle",
+     'S',
+     {"1", LEASE, "9", "merge", "1", RUN, "1", "run", "fail", "run2", RUN2, "60000000", "wrong", "3", "bury"}},
+    {"settle",
+     'S',
+     {"1", LEASE, "9", "merge", "0", "fail", "run", RUN, "60000000", "wrong", "0", "bury", "release", "run2", RUN2, "0",
+      "", "0", ""}},
+    {"settle",
+     'S',
+     {"1", LEASE, "9", "list", "0", "reject", "run", RUN, "0", "why", "1", "12345678", "extend", "run2", RUN2,
+      "1000000", "", "0", ""}},
+    {"settle",
+     'S',
+     {"1", LEASE, "9", "merge", "0", "fail", "run", RUN, "0", "wrong", "0", "park", "fail", "run2", RUN2, "0", "x", "0",
+      "drop"}},
+    {"settle", 'S', {"1", LEASE, "9", "merge", "2", RUN, "1", "run", RUN2, "-1"}},
+    {"settle",
+     'S',
+     {"1", LEASE, "9", "merge", "0", "release", "run2", RUN2, "0", "", "0", "", "fail", "run", RUN, "0", LONGER, "9",
+      "bury"}},
+    {"settle",
+     'S',
+     {"1", LEASE, "9", "merge", "0", "fail", "run", RUN, "0", LONGER, "0", "bury", "fail", "run2", RUN2, "0", LONGER,
+      "0", "bury"}},
+    {"settle",
+     'S',
+     {"1", LEASE, "9", "merge", "0", "fail+", "run", RUN, "0", "wrong", "0", "bury", "fail+", "run2", RUN2, "0", "x",
+      "0", "drop"}},
+    {"settle",
+     'S',
+     {"1", LEASE, "9", "list", "0", "reject+", "run", RUN, "0", "why", "1", "12345678", "fail+", "run2", RUN2, "0", "x",
+      "0", "park"}},
+    {"settle",
+     'S',
+     {"1", LEASE, "9", "list", "0", "done", "run", RUN, "60000000", "@@@@@@@@", "0", "", "checkpoint", "run2", RUN2,
+      "60000000", KEY, "1", "@@@@@@@@"}},
+    {"settle",
+     'S',
+     {"1", LEASE, "9", "merge", "0", "done", "run2", RUN2, "60000000", "@@@@@@@@", "0", "", "snooze", "run", RUN,
+      "60000000", "x", "0", STAMP}},
+    {"slice", 'S', {"1", "run", RUN, "0"}},
+    {"sample", '1', {"1"}},
+    {"sample_idle", 'H', {"0", "250"}},
+    {"sampler", 'M', {"n1", "15000"}},
+    {"summary", '1', {"1"}},
+    {"check_ick", 'I', {"about", "0", "1"}},
+    {"check_ick", 'I', {"pset", "0", "0"}},
+    {"check_ick", 'I', {"again", "0", "1"}},
+    {"check_ick", 'I', {"held", "0", "1"}},
+    {"check_ick", 'I', {"tokens", "0", "1"}},
+    {"check_ick", 'I', {"ends", "0", "1"}},
+    {"check_ick", 'J', {"cset", "0", "1", "me"}},
+    {"check_notices", 'S', {"1", "tellers", "0", "1"}},
+    {"tell", 'S', {"1", "n1", LEASE, "", "100", "n1", "n2"}},
+    {"tell", 'S', {"1", "n2", LEASE, "12345678", "1"}},
+    {"told", 'S', {"1", "n1", "12345678", "87654321"}},
+    {"trim_morgue", 'S', {"1", LEASE, "1", "0"}},
+    {"trim_morgue", 'S', {"1", LEASE, "0", "1"}},
+    {"unpark", 'S', {"1", "parked", "run"}},
+    {"unpark_all", 'S', {"1", "0"}},
+};
+#define CALLS (sizeof calls / sizeof *calls)
+
+#endif
