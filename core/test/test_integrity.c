@@ -18,6 +18,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#define SRT_SCRIPT_TEXTS
 #include "operators.h"
 
 static void test_check_finds_nothing_in_a_sound_queue(void **state)
@@ -206,6 +207,23 @@ static void test_check_names_and_repairs_each_damage(void **state)
         assert_int_equal(findings(&f, 0), 0);
         seriatim_link_free(f.link);
     }
+}
+
+/* A key that the scan has named may have expired, or its id may have ended, when a script looks at it. */
+static void test_check_passes_over_keys_that_have_gone_meanwhile(void **state)
+{
+    static const char *const parts[] = {"spill",        "nextspill",    "deadspill", "spillmap",
+                                        "nextspillmap", "deadspillmap", "push"};
+    fixture f = open_queue(1, "merge");
+    size_t i;
+    (void)state;
+    push(&f, "a", "1", none);
+    for (i = 0; i < sizeof parts / sizeof *parts; i++) {
+        redisReply *reply = SCRIPT(check, parts[i], "0", "1", "gone");
+        assert_int_equal(reply->element[2]->elements, 0);
+        freeReplyObject(reply);
+    }
+    close_queue(&f);
 }
 
 /* Keys that nothing owns are named and stay. */
@@ -480,6 +498,7 @@ int main(void)
         cmocka_unit_test(test_check_replaces_keys_of_the_wrong_type),
         cmocka_unit_test(test_f30_repair_mends_each_evicted_key),
         cmocka_unit_test(test_check_names_and_repairs_each_damage),
+        cmocka_unit_test(test_check_passes_over_keys_that_have_gone_meanwhile),
         cmocka_unit_test(test_check_names_keys_that_nothing_owns),
         cmocka_unit_test(test_r_ick_15_check_mends_each_key_of_a_set),
         cmocka_unit_test(test_r_ick_15_check_names_a_set_that_it_cannot_read),

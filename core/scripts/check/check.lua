@@ -276,8 +276,10 @@ do -- a block, because a script has at most 200 local variables
   -- What a client pushed last is forgotten after a minute.
   local function check_push(client)
     local key = PREFIX .. 'push:' .. client
-    if call('TYPE', key).ok ~= 'string' then
-      find('type', client, 'push is a ' .. call('TYPE', key).ok, function() call('DEL', key) end)
+    local there = call('TYPE', key).ok
+    if there == 'none' then return end -- it has expired since the scan
+    if there ~= 'string' then
+      find('type', client, 'push is a ' .. there, function() call('DEL', key) end)
     elseif call('PTTL', key) == -1 then
       find('push', client, 'what a client pushed last would stay for ever', function() call('PEXPIRE', key, 60000) end)
     end
