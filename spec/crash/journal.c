@@ -92,6 +92,11 @@ void journal_task(const char *kind, const char *queue, const seriatim_claimed *j
          (long long)job->fence, number_of(payload), now());
 }
 
+void journal_popper(double ttr)
+{
+    line("\npopper %ld %g .", (long)getpid(), ttr);
+}
+
 void journal_pushed(const char *queue, const char *id, long number)
 {
     line("\npushed %s %s %ld .", queue, id, number);

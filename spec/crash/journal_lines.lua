@@ -1,4 +1,4 @@
--- Lines of the journal, and the death that DIE orders, for record.lua and spec/interop/workload.lua. Twin of kit/journal.rb.
+-- Lines of the journal, and the death that DIE orders, for record.lua, popper.lua and spec/interop/workload.lua. Twin of kit/journal.rb.
 
 local native = require "seriatim.native"
 
@@ -19,6 +19,19 @@ end
 
 function journal_lines.now()
   return ("%.3f"):format(native.now_ms() / 1000)
+end
+
+---1, 2, 3, 7 as 1-3,7.
+function journal_lines.pack(numbers)
+  local rows, first = {}, nil
+  for place, number in ipairs(numbers) do
+    first = first or number
+    if numbers[place + 1] ~= number + 1 then
+      rows[#rows + 1] = first == number and ("%d"):format(number) or ("%d-%d"):format(first, number)
+      first = nil
+    end
+  end
+  return table.concat(rows, ",")
 end
 
 ---This thread begins a run.

@@ -25,7 +25,9 @@ static volatile sig_atomic_t ending;
 static struct popper {
     seriatim_link *link;
     const char *queue;
-    char token[2048];
+    char token[2048], id[256];
+    seriatim_claimed
+        job; /* id and fence of the run; the delivery itself is gone once the client has another operation */
     const char *die_at;
     long die_in; /* the run, from 1 */
     long runs;
@@ -81,7 +83,9 @@ static void report(void)
     token.data = popper.token;
     token.len = strlen(popper.token);
     status = drive(seriatim_popped_begin(seriatim_link_client(popper.link), token, &outcome));
-    if (status != SERIATIM_OK)
+    if (status == SERIATIM_OK || status == SERIATIM_STALE)
+        journal_end(status == SERIATIM_OK ? "reported" : "refused", popper.queue, &popper.job);
+    else
         fprintf(stderr, "popped: %s\n", seriatim_client_error(seriatim_link_client(popper.link))->message);
 }
 
@@ -89,6 +93,9 @@ static void run(const seriatim_popped *popped)
 {
     popper.runs++;
     snprintf(popper.token, sizeof popper.token, "%.*s", (int)popped->token.len, popped->token.data);
+    popper.job.id = popper.id;
+    popper.job.id_len = (size_t)snprintf(popper.id, sizeof popper.id, "%.*s", (int)popped->job.id_len, popped->job.id);
+    popper.job.fence = popped->job.fence;
     step("popped");
     journal_start(popper.queue, &popped->job);
     work_on(&popped->job);
@@ -152,6 +159,7 @@ int main(int argc, char **argv)
     settings.wait = 0.5;
     settings.ttr = atof(argv[2]);
     settings.max = atol(argv[3]);
+    journal_popper(settings.ttr);
     fprintf(stderr, "popper start \n");
     while (!ending)
         pop(&settings);

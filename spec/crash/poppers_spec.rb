@@ -2,10 +2,11 @@
 
 require_relative "spec_helper"
 require_relative "kit/mutant"
+require_relative "kit/popper_storm"
 require_relative "kit/storm"
 
-# Poppers beside servers on one queue, all of C, killed by SIGKILL. A popper has no heartbeat: the id of a dead one comes back when its
-# time to run is over.
+# Poppers beside servers on one queue, killed by SIGKILL and frozen by SIGSTOP. A popper has no heartbeat: the id of a dead one comes back when
+# its time to run is over.
 RSpec.describe "poppers" do
   include CrashKit
 
@@ -13,48 +14,60 @@ RSpec.describe "poppers" do
   POINTS = %w[popped perform_during acknowledge acknowledged].freeze
   TTR = 4 # seconds; an order of magnitude more than what a run takes, also on a busy machine
 
-  def popper(die: nil)
-    kit.start([CProgram.build("popper", CProgram::CORE), "Pulled", TTR, 3], { "REDIS_URL" => kit.redis.url, "JOURNAL" => kit.journal.path, "DIE" => die.to_s })
-  end
+  def popper(kind = "c", ttr: TTR, **options) = kit.popper(kind, "Pulled", ttr: ttr, **options)
 
   def server(**options) = kit.worker("c", lease: 0.3 + kit.random.rand(0.3), threads: 3, **options)
 
-  def finish
-    last = [server, popper]
+  def ids(count) = (1..count).map { |number| "id#{number}" }
+
+  def finish(last = [server, popper])
     kit.drain(Figures.count(150, 300))
-    last.each { |process| expect(process.stop).to eq(0) }
+    last.each { |process| expect(process.stop).to eq(0), process.log }
     expect_all_well
   end
 
-  # Kills one of the processes and starts another like it.
-  def replace(processes)
-    index = kit.random.rand(processes.size)
-    process, make = processes[index]
-    process.kill
-    processes[index] = [make.call, make]
+  # Calls it so often, and waits for so many seconds before each call.
+  def in_turns(count, seconds)
+    Thread.new do
+      Thread.current.report_on_exception = false
+      count.times do
+        sleep seconds * (0.5 + kit.random.rand)
+        yield
+      end
+    end
   end
 
-  it "F1 poppers and servers share a queue while both are killed at random", limit: Figures.count(600, 7_200) do
+  def refused_of(pids) = kit.journal.lines.count { |line| line.kind == "refused" && pids.include?(line.pid) }
+
+  def figures(what, crowd, verdict)
+    Figures.note("F1", "#{what}: SIGKILLs; web applications restarted", "#{crowd.killed}; #{crowd.restarted}")
+    Figures.note("F2", "#{what}: poppers frozen in a run", crowd.frozen.size)
+    Figures.note("F1", "#{what}: runs, died in a run", [verdict.begun, verdict.cut_short].join(", "))
+    Figures.note("F1", "#{what}: lost, reordered, concurrent", [verdict.lost, verdict.reordered, verdict.concurrent].map(&:size).join(", "))
+    Figures.note("F2", "#{what}: late reports refused, accepted", [verdict.turned_away, verdict.accepted].map(&:size).join(", "))
+  end
+
+  it "F1, F2, F3, R-CRASH-8 servers and poppers of all languages are killed and frozen, and web applications restarted", limit: Figures.count(400, 3_600) do
     kit.queue("Pulled", **SETTINGS)
     kit.watch_leases
-    storm = Storm.new(kit, "Pulled", (1..100).map { |number| "id#{number}" })
-    processes = ([-> { popper }] * 4 + [-> { server }] * 3).map { |make| [make.call, make] }
-    kills = Figures.count(150, 2_000)
+    storm = Storm.new(kit, "Pulled", ids(100))
+    crowd = PopperStorm.new(kit, "Pulled", ttr: 1.5)
     storm.during do
-      kills.times do
-        sleep 0.02 + kit.random.rand(0.05)
-        replace(processes)
-      end
-      processes.each { |process, _| process.kill }
+      [in_turns(Figures.count(60, 2_000), 0.08) { crowd.kill_one },
+       in_turns(Figures.count(8, 200), 0.7) { crowd.restart_web },
+       in_turns(Figures.count(2, 60), 0.1) { crowd.freeze_some }].each(&:value)
+      crowd.close
     end
-    verdict = finish
-    Figures.note("F1", "poppers and servers: random SIGKILLs", kills)
-    Figures.note("F1", "poppers and servers: runs, died in a run", [verdict.begun, verdict.cut_short].join(", "))
+    verdict = finish([server, *%w[c ruby python asyncio lua].map { |kind| popper(kind) }])
+    figures("poppers and servers", crowd, verdict)
+    http, own = crowd.frozen.partition { |kind, _| kind == "http" }.map { |group| group.map(&:last) }
+    expect([refused_of(http), refused_of(own)]).to all(be > 0)
+    expect(storm.flushes).to be > 10
   end
 
   it "F1 poppers are killed at each of four points", limit: Figures.count(400, 3_600) do
     kit.queue("Pulled", **SETTINGS)
-    storm = Storm.new(kit, "Pulled", (1..60).map { |number| "id#{number}" })
+    storm = Storm.new(kit, "Pulled", ids(60))
     storm.during do
       Figures.count(4, 50).times do
         dying = POINTS.map { |point| popper(die: "#{point}:#{1 + kit.random.rand(5)}") }
@@ -69,7 +82,7 @@ RSpec.describe "poppers" do
     mutant = Mutant.build("worker", "scripts/server/recover.lua" => [[" and mode ~= RUN_POPPED and ", " and "]])
     kit.queue("Pulled", **SETTINGS)
     # So few ids that one that is given away begins at once: behind many others it would begin after its popper had ended.
-    storm = Storm.new(kit, "Pulled", (1..6).map { |number| "id#{number}" }, payload: ->(_) { { sleep: 1 } })
+    storm = Storm.new(kit, "Pulled", ids(6), payload: ->(_) { { sleep: 1 } })
     poppers = Array.new(4) { popper }
     owner = server(nodes: 1, program: mutant)
     storm.during do
@@ -83,5 +96,21 @@ RSpec.describe "poppers" do
     (poppers << owner).each(&:kill)
     Figures.note("F1", "control: recovery of what a popper runs", kit.verdict.faults.transform_values(&:first).inspect)
     expect(kit.verdict.faults.keys).to include(:concurrent)
+  end
+
+  # The control: a report does not need the fence of its run.
+  it "F2 the checker fails when a late acknowledgement ends the run of another popper" do
+    mutant = Mutant.build("popper", "scripts/client/popped.lua" => [["sub(run, 2) == RUN_POPPED .. ARGV[7]", "sub(run, 2, 2) == RUN_POPPED"]])
+    kit.queue("Pulled", **SETTINGS, shards_count: 1)
+    kit.push("Pulled", ["id"], [1, 2], sleep: 1)
+    late = popper(ttr: 3, program: mutant)
+    kit.eventually { kit.journal.starts.any? }
+    late.freeze_if { true }
+    other = popper(ttr: 60)
+    kit.eventually { kit.journal.starts.size == 2 }
+    late.thaw
+    kit.eventually { kit.verdict.accepted.any? && kit.verdict.refused.any? }
+    [late, other].each(&:kill)
+    Figures.note("F2", "control: reports without a fence check", kit.verdict.faults.transform_values(&:first).inspect)
   end
 end

@@ -6,20 +6,7 @@ local native = require "seriatim.native"
 local seriatim = require "seriatim"
 
 local workload = { settings = json.load(os.getenv("WORKLOAD")) }
-local write, now, step = lines.to(os.getenv("JOURNAL")), lines.now, lines.step
-
----1, 2, 3, 7 as 1-3,7.
-local function pack(numbers)
-  local rows, first = {}, nil
-  for place, number in ipairs(numbers) do
-    first = first or number
-    if numbers[place + 1] ~= number + 1 then
-      rows[#rows + 1] = first == number and ("%d"):format(number) or ("%d-%d"):format(first, number)
-      first = nil
-    end
-  end
-  return table.concat(rows, ",")
-end
+local write, now, step, pack = lines.to(os.getenv("JOURNAL")), lines.now, lines.step, lines.pack
 
 local function exists(path)
   local file = io.open(path)

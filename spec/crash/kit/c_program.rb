@@ -18,6 +18,8 @@ module CProgram
 
   def producer(core = CORE) = build("producer", core)
 
+  def popper(core = CORE) = build("popper", core)
+
   # @param core [String] the folder of the core, or of a mutant of it
   # @return [String] the program's path
   def build(name, core)

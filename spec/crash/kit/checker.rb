@@ -12,22 +12,31 @@ require_relative "journal"
 # charged    :: began with another retry_count than -1.
 # cut_short  :: how many processes died in a run; begun: how many runs there were.
 # stale      :: runs that a thawed process began with what it had claimed before it froze. Their settles must be refused.
+# accepted   :: Redis accepted the report of a popper whose run was over: its time to run had ended, and another process was free to
+#               take the id.
+# refused    :: Redis refused the report of a popper within the time to run.
 #
 # A run that was open while its process was frozen, or is stale, counts for nothing: another process was free to take it. So it
 # is with a process whose heartbeat lapsed, because the machine gave it no time; but only where another did take it (late).
+# A popper has no heartbeat: its run is over when its time to run has passed since its fence, which is a time of Redis in us.
+# Whoever freezes a popper lets it go on after that time only.
 class Checker
-  Run = Struct.new(:pid, :numbers, :void)
-  Id = Struct.new(:pushed, :ended, :begun, :open, :fence, :low)
+  Run = Struct.new(:pid, :fence, :numbers, :void)
+  Id = Struct.new(:pushed, :ended, :begun, :open, :unreported, :fence, :low)
+  # What a time of the journal lacks to a time of Redis, in seconds; and how exactly journals are written.
+  TO_REDIS = Process.clock_gettime(Process::CLOCK_REALTIME) - Process.clock_gettime(Process::CLOCK_MONOTONIC)
+  EXACT = 0.01
 
-  attr_reader :lost, :reordered, :concurrent, :unfenced, :charged, :stale, :void, :late, :begun, :cut_short
+  attr_reader :lost, :reordered, :concurrent, :unfenced, :charged, :stale, :void, :late, :accepted, :refused, :turned_away, :begun, :cut_short
 
   def initialize(lines)
-    @ids = Hash.new { |hash, key| hash[key] = Id.new([], {}, Hash.new { |pids, number| pids[number] = [] }, {}, 0, 0) }
+    @ids = Hash.new { |hash, key| hash[key] = Id.new([], {}, Hash.new { |pids, number| pids[number] = [] }, {}, {}, 0, 0) }
     @begun = @cut_short = 0
     @thawed = {}
+    @ttr = {} # pid of a popper => seconds
     @open_of = Hash.new { |hash, pid| hash[pid] = {}.compare_by_identity } # pid => {run => its id and fence}
     @lapses = Hash.new { |hash, pid| hash[pid] = [] }
-    @reordered, @concurrent, @unfenced, @charged, @stale, @void, @late = Array.new(7) { [] }
+    @reordered, @concurrent, @unfenced, @charged, @stale, @void, @late, @accepted, @refused, @turned_away = Array.new(10) { [] }
     lines.each { |line| @ids[key(line)].pushed.concat(line.numbers) if line.kind == "pushed" }
     lines.each { |line| @lapses[line.pid] << line.time if line.kind == "lapsed" }
     @ids.each_value { |id| id.pushed.sort! }
@@ -49,7 +58,7 @@ class Checker
 
   # The lists that must be empty after any run.
   def faults
-    { lost: lost, invented: invented, reordered: reordered, concurrent: concurrent, unfenced: unfenced }
+    { lost: lost, invented: invented, reordered: reordered, concurrent: concurrent, unfenced: unfenced, accepted: accepted, refused: refused }
       .reject { |_, list| list.empty? }.transform_values { |list| [list.size, *list.first(5)] }
   end
 
@@ -63,11 +72,15 @@ class Checker
 
   def on_lapsed(_line); end
 
+  def on_popper(line)
+    @ttr[line.pid] = line.time
+  end
+
   def on_start(line)
     id = @ids[key(line)]
     name = "#{key(line)} #{line.numbers.first}.. pid #{line.pid}"
     return stale << name if line.fence <= @thawed.fetch(line.pid, 0)
-    return late << name if line.fence <= id.fence && lapsed?(line.pid, line.time)
+    return late << name if line.fence <= id.fence && (lapsed?(line.pid, line.time) || over?(line.pid, line.fence, id.fence))
 
     unfenced << "#{name} #{line.fence} after #{id.fence}" if line.fence <= id.fence
     check_open(id, line, name)
@@ -76,7 +89,7 @@ class Checker
     @begun += 1
     line.numbers.each { |number| id.begun[number] << line.pid }
     id.fence = line.fence
-    id.open[line.fence] = run = Run.new(line.pid, line.numbers, false)
+    id.open[line.fence] = run = Run.new(line.pid, line.fence, line.numbers, false)
     @open_of[line.pid][run] = [id, line.fence]
   end
 
@@ -85,7 +98,24 @@ class Checker
     run = close(id, line.fence) or return
     return void << "#{key(line)} #{run.numbers.first}.. pid #{run.pid}" if run.void
 
-    run.numbers.each { |number| id.ended[number] = true }
+    run.numbers.each { |number| id.ended[number] = run.fence }
+  end
+
+  # Redis has accepted what a popper said of its run, which is closed.
+  def on_reported(line)
+    run = @ids[key(line)].unreported.delete(line.fence)
+    accepted << "#{key(line)} pid #{line.pid} #{line.fence}" if run.nil? || run.void
+  end
+
+  # Redis has refused it: what the run ended is to be run again, unless another run has ended it.
+  def on_refused(line)
+    id = @ids[key(line)]
+    run = id.unreported.delete(line.fence)
+    over = run.nil? || run.void || over?(line.pid, line.fence, (line.time + TO_REDIS + EXACT) * 1e6)
+    (over ? turned_away : refused) << "#{key(line)} pid #{line.pid} #{line.fence}"
+    again = id.ended.select { |_, fence| fence == line.fence }.keys
+    again.each { |number| id.ended.delete(number) }
+    id.low = 0 unless again.empty?
   end
 
   def on_fail(line)
@@ -96,6 +126,7 @@ class Checker
     runs = @open_of.delete(line.pid).to_h
     @cut_short += 1 unless runs.empty?
     runs.each_value { |id, fence| id.open.delete(fence) }
+    @ttr.delete(line.pid)
   end
 
   def on_frozen(line)
@@ -113,15 +144,19 @@ class Checker
   def close(id, fence)
     run = id.open.delete(fence)
     @open_of[run.pid].delete(run) if run
+    id.unreported[fence] = run if run && @ttr[run.pid]
     run
   end
 
   # Before this time; a driver without time itself may have seen it some moments after.
   def lapsed?(pid, time) = @lapses.key?(pid) && @lapses[pid].any? { |at| at <= time + 0.2 }
 
+  # Is the run of a popper over at this time of Redis, in us?
+  def over?(pid, fence, now) = @ttr.key?(pid) && fence + (@ttr[pid] * 1e6) <= now
+
   def check_open(id, line, name)
     others = id.open.each_value.reject(&:void)
-    concurrent << "#{name} with #{others.map(&:pid)}" unless others.all? { |run| lapsed?(run.pid, line.time) }
+    concurrent << "#{name} with #{others.map(&:pid)}" unless others.all? { |run| lapsed?(run.pid, line.time) || over?(run.pid, run.fence, line.fence) }
     others.each { |run| late << "#{key(line)} #{run.numbers.first}.. pid #{run.pid}" }
     others.each { |run| run.void = true }
   end

@@ -1,6 +1,6 @@
 """
 fork_server.py - a Python with Seriatim loaded that forks a server for each line of its input: [variables, arguments of the command,
-log] as JSON. It answers with the server's process id. Servers are orphans, so that the driver, a subreaper, inherits them.
+log, program] as JSON. A program that is not null runs with these arguments in place of the command. It answers with the server's process id. Servers are orphans, so that the driver, a subreaper, inherits them.
 """
 
 from __future__ import annotations
@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio  # noqa: F401 - what the workload needs is loaded once
 import json
 import os
+import runpy
 import sys
 import traceback
 
@@ -15,14 +16,19 @@ from seriatim import _cli
 from seriatim._cli.main import main
 
 
-def serve(variables: dict[str, str], arguments: list[str], log: str) -> None:
+def serve(variables: dict[str, str], arguments: list[str], log: str, program: str | None) -> None:
     os.environ.update(variables)
     output = os.open(log, os.O_WRONLY | os.O_APPEND | os.O_CREAT)
     os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
     os.dup2(output, 1)
     os.dup2(output, 2)
     try:
-        sys.exit(main(arguments))
+        if program is None:
+            sys.exit(main(arguments))
+        sys.argv = [program, *arguments]
+        sys.path.insert(0, os.path.dirname(program))
+        runpy.run_path(program, run_name="__main__")
+        sys.exit(0)
     except Exception:
         traceback.print_exc()
         sys.exit(1)

@@ -18,11 +18,12 @@ class ForkServers
     @lock = Mutex.new
   end
 
+  # @param program [String, nil] runs with these arguments; nil: the command of the language
   # @return [Integer] the process id
-  def fork(language, variables, arguments, log)
+  def fork(language, variables, arguments, log, program = nil)
     @lock.synchronize do
       io = @open[language] ||= open(language)
-      io.puts(JSON.generate([variables, arguments, log]))
+      io.puts(JSON.generate([variables, arguments, log, program]))
       Integer(io.gets || raise("the fork server of #{language} has ended"))
     end
   end

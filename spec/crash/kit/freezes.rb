@@ -23,15 +23,11 @@ class Freezes
     @workers.shuffle(random: @kit.random).cycle.each_slice(@at_once) do |victims|
       victims.each { |victim| victim.freeze_if { true } }
       sleep @lease * LEASES
-      @kit.eventually(PATIENCE, -> { "still owned: #{owners}" }) { (owners & victims.map(&:pid)).empty? }
+      @kit.eventually(PATIENCE, -> { "still owned: #{@kit.owners(@queue)}" }) { (@kit.owners(@queue) & victims.map(&:pid)).empty? }
       victims.each(&:thaw)
       sleep @lease
       break if (frozen += victims.size) >= count
     end
     frozen
   end
-
-  private
-
-  def owners = @kit[@queue].metrics[:shards].filter_map { |shard| shard[:owner].to_s[/-(\d+)-\h+\z/, 1]&.to_i }.uniq
 end

@@ -10,6 +10,8 @@
 #   fail   PID QUEUE ID FENCE TIME                  perform raises
 #   task, did, confirmed PID QUEUE ID FENCE NUMBER TIME   a payload that is done by itself begins, has ended, has a confirmed checkpoint
 #   snooze PID QUEUE ID FENCE TIME                  perform ends with batch.snooze
+#   popper PID SECONDS                              the runs of this process, from now on, are of a popper, with this time to run
+#   reported, refused PID QUEUE ID FENCE TIME       Redis has accepted, or refused, what the popper said of a run, behind its `end` or `fail`
 #   killed PID, frozen PID, thawed PID NOW          written by the driver; fences of claims before NOW are less
 #   lapsed PID TIME                                 written by the driver: its heartbeat had ended, or may have
 #
@@ -57,6 +59,12 @@ class Journal
     File.foreach(path, chomp: true).filter_map { |text| line(text.split) if text.end_with?(" .") }
   end
 
+  # @return [Array<Line>] the last ones
+  def tail(bytes = 65_536)
+    text = File.open(path) { |file| file.seek([file.size - bytes, 0].max) && file.read }
+    text.lines(chomp: true).filter_map { |words| line(words.split) if words.match?(/\A[a-z].* \.\z/) }
+  end
+
   # @return [Array<Line>]
   def starts(queue = nil, id = nil)
     lines.select { |l| l.kind == "start" && (queue.nil? || l.queue == queue) && (id.nil? || l.id == id.to_s) }
@@ -78,9 +86,9 @@ class Journal
                numbers: unpack(rest[5]), time: rest[6].to_f)
     when "task", "did", "confirmed"
       Line.new(kind: kind, pid: rest[0].to_i, queue: rest[1], id: rest[2], fence: rest[3].to_i, numbers: unpack(rest[4]), time: rest[5].to_f)
-    when "end", "fail", "snooze"
+    when "end", "fail", "snooze", "reported", "refused"
       Line.new(kind: kind, pid: rest[0].to_i, queue: rest[1], id: rest[2], fence: rest[3].to_i, time: rest[4].to_f)
-    when "lapsed" then Line.new(kind: kind, pid: rest[0].to_i, time: rest[1].to_f)
+    when "lapsed", "popper" then Line.new(kind: kind, pid: rest[0].to_i, time: rest[1].to_f)
     else Line.new(kind: kind, pid: rest[0].to_i, fence: rest[1]&.to_i)
     end
   end

@@ -30,6 +30,8 @@ require_relative "../../support/redis_server"
 #   kit.close
 class Kit
   LANGUAGES = %w[c ruby python lua].freeze
+  POPPERS = [*LANGUAGES, "asyncio", "http"].freeze
+  WEB_HOSTS = %w[ruby python nginx].freeze
   LEFT_OVER = /:(jobs|ready|due|next|retry|dead|died|parked|unproven|suspect|overrun|uniting|claims|spill.*|spillmap.*|nextspill.*|deadspill.*|scheduled|sched:.*|schedmap:.*)\z/
   FIELDS = { shards_count: 5, batch_size: 1, max_retry_count: 25, fold: "merge", back_off: 0.1 }.freeze # as the C worker wants them
 
@@ -102,6 +104,37 @@ class Kit
     serve(language, variables.merge("WORKLOAD" => JSON.generate(workload)), threads)
   end
 
+  # Starts a popper, without waiting for it.
+  # @param kind [String] one of POPPERS; with "http" url is that of a web application
+  # @param ttr [Numeric] seconds
+  # @param max [Integer] payloads of a delivery
+  # @param die [String, nil] "acknowledge:3": by SIGKILL in its third run; also popped, perform_during, acknowledged
+  # @param program [String] of the popper in C: a mutant
+  # @return [ChildProcess]
+  def popper(kind, queue, ttr:, max: 3, die: nil, url: redis.url, program: nil)
+    variables = { "REDIS_URL" => url, "JOURNAL" => journal.path, "DIE" => die.to_s }
+    words = [queue, ttr, max].map(&:to_s)
+    case kind
+    when "c" then start([program || (@c_popper ||= CProgram.popper), *words], variables)
+    when "lua" then start(["lua5.4", "#{CProgram::KIT}/popper.lua", *words], { **Language::ALL["lua"].variables, **variables })
+    when "ruby" then fork("ruby", variables, words, "#{CProgram::KIT}/popper.rb")
+    when "http" then fork("ruby", variables, [*words, url], "#{CProgram::KIT}/popper.rb")
+    else fork("python", { "WORKLOAD" => "{}", **variables }, [*words, *("async" if kind == "asyncio")], "#{CProgram::KIT}/popper.py")
+    end
+  end
+
+  # Starts a web application with consumers, without waiting for it.
+  # @param host [String] one of WEB_HOSTS
+  # @return [ChildProcess]
+  def web(host, port)
+    variables = { "REDIS_URL" => redis.url }
+    case host
+    when "ruby" then fork("ruby", variables, ["web", "--port", port.to_s, "-r", "#{CProgram::KIT}/web_app.rb"])
+    when "python" then fork("python", variables, [port.to_s], "#{CProgram::KIT}/web_app.py")
+    else start(["nginx", "-p", folder, "-c", nginx_configuration(port), "-e", "error.log"])
+    end
+  end
+
   # Starts a process that pushes 1..count to each of the ids, one by one, until the file is there.
   def producer(language, queue, ids, count: 1_000_000, pause: 0, until_file: nil, payload: {}, url: redis.url, program: nil,
                environment: {})
@@ -139,6 +172,9 @@ class Kit
     self[queue].perform_async(ids.flat_map { |id| numbers.map { |number| { id: id, payload: { n: number, **payload } } } })
     journal.pushed_to(queue, ids, numbers)
   end
+
+  # @return [Array<Integer>] the process ids of the nodes that own shards of the queue
+  def owners(queue) = self[queue].metrics[:shards].filter_map { |shard| shard[:owner].to_s[/-(\d+)-\h+\z/, 1]&.to_i }.uniq
 
   # How many ids wait or run, and how many payloads are scheduled, in all queues.
   def backlog = @modules.each_value.sum { |worker| worker.metrics.values_at(:length, :busy, :scheduled).sum }
@@ -197,9 +233,21 @@ class Kit
     arguments = [required, app, "-c", threads.to_s]
     return start([*commands.server, *arguments.last(2)], { **commands.variables, **variables }) unless ForkServers::PROGRAMS.key?(language)
 
+    fork(language, variables, arguments)
+  end
+
+  # Of a preloaded parent. @param program [String, nil] in place of the command
+  def fork(language, variables, arguments, program = nil)
     log = next_log
     FileUtils.touch(log)
-    add(ChildProcess.new(@fork_servers.fork(language, variables, arguments, log), log, journal))
+    add(ChildProcess.new(@fork_servers.fork(language, variables, arguments, log, program), log, journal))
+  end
+
+  # @return [String] the path
+  def nginx_configuration(port)
+    words = { lua: "#{CProgram::ROOT}/lua", port: port, redis: redis.url, user: Process.uid.zero? ? "user root;" : "" }
+    text = File.read("#{CProgram::KIT}/web_app.conf").gsub(/@(\w+)@/) { words.fetch($1.to_sym) }
+    File.join(folder, "nginx-#{port}.conf").tap { |path| File.write(path, text) }
   end
 
   def next_log = @lock.synchronize { File.join(folder, "log#{@logs += 1}") }
