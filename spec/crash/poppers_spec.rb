@@ -65,6 +65,26 @@ RSpec.describe "poppers" do
     expect(storm.flushes).to be > 10
   end
 
+  # Each id is a job of its own, and is done by the first acknowledgement that Redis accepts.
+  it "F1, R-CRASH-9 each of 100 jobs a second is acknowledged once while their poppers are killed", limit: Figures.count(400, 3_600) do
+    kit.queue("Pulled", **SETTINGS)
+    crowd = PopperStorm.new(kit, "Pulled", ttr: 2, kinds: %w[c ruby python asyncio lua], servers: [])
+    pushed = 0
+    kills = in_turns(Figures.count(30, 1_000), 0.06) { crowd.kill_one }
+    while kills.alive?
+      kit.push("Pulled", (pushed...pushed += 10).map { |number| "job#{number}" }, 1, sleep: 0.01)
+      sleep 0.1
+    end
+    kills.value
+    crowd.close
+    verdict = finish(%w[c ruby python asyncio lua].map { |kind| popper(kind) })
+    Figures.note("F1", "jobs of poppers: SIGKILLs, died in a run", "#{crowd.killed}, #{verdict.cut_short}")
+    Figures.note("F1", "jobs of poppers: pushed, acknowledged, begun again", [pushed, kit["Pulled"].metrics[:processed], verdict.repeated.size].join(", "))
+    expect(kit["Pulled"].metrics[:processed]).to eq(pushed)
+    expect(kit.journal.starts.map(&:id).uniq.size).to eq(pushed)
+    expect(verdict.cut_short).to be_positive
+  end
+
   it "F1 poppers are killed at each of four points", limit: Figures.count(400, 3_600) do
     kit.queue("Pulled", **SETTINGS)
     storm = Storm.new(kit, "Pulled", ids(60))
