@@ -86,7 +86,7 @@ def errors_placed() -> Iterator[None]:
     except SyntaxError as error:
         raise ApplicationError(f"{error.filename}:{error.lineno}: {type(error).__name__}: {error.msg}") from error
     except NameError as error:
-        raise ApplicationError(f"{place_of(error)}{''.join(format_exception_only(error)).strip()}") from error
+        raise ApplicationError(f"{place_of(error)}{''.join(format_exception_only(type(error), error)).strip()}") from error
     except (Invalid, UnknownSetting) as error:
         raise ApplicationError(f"{place_of(error)}{error}") from error
 
