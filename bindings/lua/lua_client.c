@@ -175,23 +175,21 @@ static int client_tell_spent(lua_State *L)
     return 0;
 }
 
-/* client:channels(queue): the names of its shards' wake-up channels; none while its layout is not known */
+/* client:channels(): the names of the wake-up channels of the queues of a pop that sleeps */
 static int client_channels(lua_State *L)
 {
     slu_link *self = client_of(L);
-    size_t queue = slu_size(L, 2, "queue");
-    srt_bytes *name = slu_bytes(L);
-    unsigned shard, count;
+    srt_bytes *names = slu_bytes(L);
+    const char *name;
+    int count = 0;
     if (!self)
         return slu_link_closed(L);
-    count = seriatim_layout_shards(self->client, queue);
-    lua_createtable(L, (int)count, 0);
-    for (shard = 0; shard < count; shard++) {
-        srt_bytes_clear(name);
-        if (srt_client_channel(self->client, queue, shard, name) != SERIATIM_OK)
-            return slu_raise(L, "not enough memory");
-        lua_pushlstring(L, name->data, name->len);
-        lua_rawseti(L, -2, (int)shard + 1);
+    if (srt_client_channels(self->client, names) != SERIATIM_OK)
+        return slu_raise(L, "not enough memory");
+    lua_newtable(L);
+    for (name = names->data; names->len && name < names->data + names->len; name += strlen(name) + 1) {
+        lua_pushstring(L, name);
+        lua_rawseti(L, -2, ++count);
     }
     return 1;
 }

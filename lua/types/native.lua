@@ -178,9 +178,9 @@ function client:sleeps() end
 function client:wake() end
 ---Milliseconds since the operation was begun, before each input and wake of a pop that waits.
 function client:tell_spent(ms) end
----The names of the wake-up channels of a queue's shards; none while its layout is not known.
+---The names of the wake-up channels of the queues of a pop that sleeps.
 ---@return string[]
-function client:channels(queue) end
+function client:channels() end
 ---Does the host listen to all channels of the queues of a pop? If it does not, the pop sleeps for short times.
 function client:listens(is_so) end
 ---Ends what is under way (kind: "IO", "TIMEOUT", or what input said); a push may make it UNKNOWN_OUTCOME. Gives what status() does.

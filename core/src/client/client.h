@@ -243,6 +243,8 @@ int srt_client_waits(const seriatim_client *c);
 /* Listens to the wake-up channels of all shards of a queue as well, from the next connection or at once. OK or NOMEM.
  */
 int srt_listener_add(seriatim_client *c, srt_queue *queue);
+/* Appends the name of the channel on which Redis tells that an id of the shard is due. */
+void srt_listener_name(srt_bytes *name, const srt_shard_keys *shard);
 /* 1: a connection is wanted. It is made while the operation sleeps, and kept. */
 int srt_listener_wanted(const seriatim_client *c);
 int srt_listener_connected(seriatim_client *c, const char *user, const char *password, int database);

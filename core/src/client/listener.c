@@ -37,7 +37,7 @@ static int listener_subscribe(srt_listener *l)
     return out->failed ? SERIATIM_NOMEM : SERIATIM_OK;
 }
 
-static void listener_add_name(srt_bytes *name, const srt_shard_keys *shard)
+void srt_listener_name(srt_bytes *name, const srt_shard_keys *shard)
 {
     srt_bytes_add(name, shard->prefix.data, shard->prefix.len);
     srt_bytes_adds(name, "wake");
@@ -49,7 +49,7 @@ static int listener_add_shard(srt_listener *l, const srt_shard_keys *shard)
     srt_bytes name;
     int status;
     srt_bytes_init(&name, l->channels.mem);
-    listener_add_name(&name, shard);
+    srt_listener_name(&name, shard);
     if (!name.failed)
         srt_resp_arg(&l->channels, name.data, name.len);
     status = name.failed || l->channels.failed ? SERIATIM_NOMEM : SERIATIM_OK;
@@ -142,15 +142,6 @@ int srt_listener_input(seriatim_client *c, const char *data, size_t len, seriati
 }
 
 /* ---- For a host that listens by itself ------------------------------------------------------- */
-
-int srt_client_channel(seriatim_client *c, size_t queue, unsigned shard, srt_bytes *name)
-{
-    const srt_queue *found = srt_client_queue_at(c, queue);
-    if (!found || shard >= found->shards_count)
-        return SERIATIM_INVALID;
-    listener_add_name(name, &found->shards[shard]);
-    return name->failed ? SERIATIM_NOMEM : SERIATIM_OK;
-}
 
 void srt_client_listens(seriatim_client *c, int listens)
 {

@@ -131,6 +131,23 @@ static int pop_rest(seriatim_client *c, pop_state *p)
     return SERIATIM_OK;
 }
 
+int srt_client_channels(const seriatim_client *c, srt_bytes *names)
+{
+    const pop_state *p = c->state;
+    size_t i;
+    unsigned shard;
+    if (srt_client_sleeps(c) < 0)
+        return SERIATIM_OK;
+    for (i = 0; i < p->queue_count; i++) {
+        const srt_queue *queue = c->registry.queues[p->queues[i]];
+        for (shard = 0; shard < queue->shards_count; shard++) {
+            srt_listener_name(names, &queue->shards[shard]);
+            srt_bytes_add(names, "", 1);
+        }
+    }
+    return names->failed ? SERIATIM_NOMEM : SERIATIM_OK;
+}
+
 static int pop_next_queue(seriatim_client *c, pop_state *p)
 {
     if (++p->at < p->queue_count)

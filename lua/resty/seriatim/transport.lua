@@ -17,7 +17,8 @@ local QUEUE = 100000 -- operations of an nginx worker that may wait for a free c
 local READ_BYTES = 65536
 local UNHEARD_MS = 100 -- the most that a pop sleeps when no message can wake it
 local WEB_SIZE = 2 -- connections of an nginx worker for what the dashboard reads, and for what it changes, so that none waits for another
-local WEB_CHANGES = "seriatim-web-changes:" -- the pool of the latter
+local WEB_READS, WEB_CHANGES = "seriatim-web:", "seriatim-web-changes:" -- their pools
+local WEB_POLLS = "seriatim-web-polls:" -- the pool of consumers' pops that wait: a thousand may ask at once
 local WEB_LIMIT_MS = 4500 -- the core's, for a request of the dashboard: less than its reads have, so that they tell the cause
 
 local LEFT = "CLOSED" -- the end of a change whose client has closed its connection to nginx
@@ -71,6 +72,14 @@ local function ended(full, first, err, ...)
   return first, err, ...
 end
 
+---The pool of sockets for an operation of the dashboard.
+local function web_pool_of(request)
+  if request.method ~= "POST" then
+    return WEB_READS
+  end
+  return request.host_waits == 0 and WEB_POLLS or WEB_CHANGES
+end
+
 ---Begins an operation of seriatim.Operations and goes on with it until it has ended. The last argument is the limit in
 ---seconds; nil: as long as a link allows.
 ---@param name string
@@ -82,10 +91,10 @@ function Transport:call(name, ...)
   end
   local arguments, count = { ... }, select("#", ...)
   if name ~= "web_go_on" then -- that keeps those of its request
-    self.web_pool = name == "web" and (arguments[2].method == "POST" and WEB_CHANGES or "seriatim-web:") or nil
-    self.has_left = self.web_pool == WEB_CHANGES and arguments[2].has_left or nil
+    self.web_pool = name == "web" and web_pool_of(arguments[2]) or nil
+    self.has_left = self.web_pool ~= WEB_READS and self.web_pool and arguments[2].has_left or nil
   end
-  self.waiter, self.is_heard, self.popped_queues = nil, false, name == "pop" and arguments[1] or nil
+  self.waiter, self.is_heard = nil, false
   self.client:listens(false)
   local begun, err = begin(self.client, name, unpack(arguments, 1, count - 1))
   if not begun then
@@ -227,12 +236,20 @@ function Transport:greet(sock)
   return select(2, self.client:connected(address.user, address.password, address.database, is_fresh))
 end
 
+---Ends an operation whose client has closed its connection; what Redis has done until then stays done.
+function Transport:drop_if_left()
+  if not (self.has_left and self.has_left()) then
+    return false
+  end
+  self.client:give_up(LEFT, "the client closed its connection before the answer")
+  return true
+end
+
 ---Until the operation has ended or sleeps, or with kind and message: why the connection must be closed.
 function Transport:exchange(sock, run)
   local client = self.client
   while self:under_way() and not client:sleeps() do
-    if self.has_left and self.has_left() then
-      client:give_up(LEFT, "the client closed its connection before the answer") -- what Redis has done until then stays done
+    if self:drop_if_left() then
       return LEFT
     end
     local kind, message = self:step(sock, client:output(), run)
@@ -276,27 +293,28 @@ end
 
 -- ---- a pop that waits
 
-function Transport:channels()
-  local names = {}
-  for _, queue in ipairs(self.popped_queues or {}) do
-    for _, name in ipairs(self.client:channels(queue)) do
-      names[#names + 1] = name
-    end
+---So that a client that leaves gives its place to others at once.
+function Transport:wake_when_left(waiter)
+  if self.has_left then
+    self.has_left(function() waiter:wake() end)
   end
-  return names
 end
 
 ---Waits without a connection until a message comes or the time is over, then asks again. Once Redis has confirmed the channels it
 ---asks at once, because an id may have become due before. A queue that was made meanwhile has new channels.
 function Transport:rest(run, asleep_ms)
-  local names, was_heard = self:channels(), self.is_heard
+  local names, was_heard = self.client:channels(), self.is_heard
   if not self.waiter or #self.waiter.wanted ~= #names then
     self.waiter, was_heard = wakes.waiter(self.address, names), false
+    self:wake_when_left(self.waiter)
   end
   local is_heard = self.waiter:is_heard()
   if was_heard or not is_heard then
     self.waiter:wait((is_heard and asleep_ms or math.min(asleep_ms, UNHEARD_MS)) / 1000)
     is_heard = self.waiter:is_heard()
+  end
+  if self:drop_if_left() then
+    return
   end
   self.is_heard = is_heard
   self.client:listens(is_heard)

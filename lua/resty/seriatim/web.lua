@@ -5,7 +5,7 @@ local dashboard = require "seriatim.web.dashboard"
 
 local PREFIX = "/seriatim"
 local MOST_HEADERS = 100
-local POLLS = 1000 -- pops that may wait at once in an nginx worker: each is a light thread that sleeps
+local POLLS = 1000 -- pops that may wait at once in an nginx worker: each is a light thread, and holds no connection to Redis
 
 local serving = {}
 
@@ -33,11 +33,21 @@ local function read_body()
   return #body <= dashboard.MAX_BODY and body or nil
 end
 
----A function that says whether the client has closed its connection; nil: nginx does not tell (lua_check_client_abort is off).
+---A function that says whether the client has closed its connection, and calls `wake`, if that is given, when it does so; nil:
+---nginx does not tell (lua_check_client_abort is off).
 local function watch_client()
-  local has_left = false
-  if ngx.on_abort(function() has_left = true end) then
-    return function() return has_left end
+  local has_left, wakes = false, nil
+  local function leave()
+    has_left = true
+    if wakes then
+      wakes()
+    end
+  end
+  if ngx.on_abort(leave) then
+    return function(wake)
+      wakes = wake or wakes
+      return has_left
+    end
   end
 end
 
@@ -51,7 +61,6 @@ local function request_of(body)
     body = body,
     secure = ngx.var.scheme == "https",
     has_left = watch_client(),
-    sleep = ngx.sleep,
   }
 end
 

@@ -52,6 +52,19 @@ class Redis(RedisServer):
         self.client = redis.Redis(unix_socket_path=self.socket, password=password, decode_responses=True)
 
 
+def subscribers(server: Redis, queue: str, shards: int = 5) -> int:
+    """Of the wake-up channels of a queue's shards, the one with the fewest."""
+    counts = server.client.pubsub_numsub(*(f"seriatim:{{{queue}/{shard}}}:wake" for shard in range(shards)))
+    return min(count for _, count in counts)
+
+
+def questions(server: Redis, queue: str, seconds: float) -> int:
+    """How many commands Redis executes for a queue in this time."""
+    command = ["timeout", str(seconds), "redis-cli", "-s", server.socket, "monitor"]
+    text = subprocess.run(command, capture_output=True, text=True, check=False).stdout
+    return sum(f"{{{queue}/" in line and "lua" not in line.split("]")[0] for line in text.splitlines())
+
+
 class Nginx:
     """nginx in its folder, by the tests' configuration."""
 

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from conftest import LUA, PATIENCE, Nginx, Redis, wait_until
+from conftest import LUA, PATIENCE, Nginx, Redis, questions, subscribers, wait_until
 
 MAKE = """
 local queue = require("seriatim").worker { name = "Pulled", shards_count = 2, perform = function() end }
@@ -86,6 +86,15 @@ def test_r_http_7_pops_wait_without_blocking_the_worker(queue: Nginx) -> None:
         push(queue, "late 2", 6)
         assert sorted(each.result()[1]["payloads"][0] for each in waiting) == [5, 6]
     assert pop(queue, 0.2)[0] == 204
+
+
+def test_r_http_8_a_pop_that_waits_sends_few_commands_and_is_woken_by_a_push(queue: Nginx, server: Redis) -> None:
+    with ThreadPoolExecutor(1) as pool:
+        waiting = pool.submit(pop, queue, 60)
+        wait_until(lambda: subscribers(server, "Pulled", 2) >= 1, "subscriptions")
+        wait_until(lambda: questions(server, "Pulled", 3) <= 4, "silence")  # of 2 shards; 60 if it asked every 100 ms
+        push(queue, "late", 5)
+        assert waiting.result(PATIENCE)[1]["payloads"] == [5]
 
 
 def test_r_http_4_nothing_is_claimed_for_a_client_that_has_left(queue: Nginx) -> None:

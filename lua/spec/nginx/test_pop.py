@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
-import subprocess
 import time
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from conftest import PATIENCE, Nginx, Redis, wait_until
+from conftest import PATIENCE, Nginx, Redis, questions, subscribers, wait_until
 
 
 def pop(nginx: Nginx, queues: str, **query: str) -> dict[str, Any]:
@@ -22,17 +23,19 @@ def push(nginx: Nginx, queue: str, id: str, payload: str = "p") -> None:
     assert nginx.get("/push_to", queue=queue, id=id, payload=payload) == (200, "ok")
 
 
-def subscribers(server: Redis, queue: str) -> int:
-    """Of the wake-up channels of a queue's shards, the one with the fewest."""
-    counts = server.client.pubsub_numsub(*(f"seriatim:{{{queue}/{shard}}}:wake" for shard in range(5)))
-    return min(count for _, count in counts)
+def make_empty_queue(nginx: Nginx) -> None:
+    push(nginx, "Pulled", "a")
+    pop(nginx, "Pulled")
 
 
-def questions(server: Redis, queue: str, seconds: float) -> int:
-    """How many commands Redis executes for a queue in this time."""
-    command = ["timeout", str(seconds), "redis-cli", "-s", server.socket, "monitor"]
-    text = subprocess.run(command, capture_output=True, text=True, check=False).stdout
-    return sum(f"{{{queue}/" in line and "lua" not in line.split("]")[0] for line in text.splitlines())
+@contextmanager
+def pop_that_waits(nginx: Nginx, queues: str = "Pulled") -> Iterator[Future[dict[str, Any]]]:
+    """A pop of these queues, of which "Pulled" is empty. When the block has ended, the pop gets the id "b"."""
+    make_empty_queue(nginx)
+    with ThreadPoolExecutor(1) as pool:
+        wait = pool.submit(pop, nginx, queues, wait="60")
+        yield wait
+        assert wait.result(PATIENCE)["id"] == "b"
 
 
 def test_pops_and_reports(nginx: Nginx) -> None:
@@ -63,8 +66,7 @@ def test_a_wait_ends_in_time(nginx: Nginx) -> None:
 def test_waits_do_not_block_the_worker_and_hold_no_connection(folder: Path, server: Redis) -> None:
     nginx = Nginx(folder, server, {"redis": server.url, "pool_size": "1"}).start()
     try:
-        push(nginx, "Pulled", "a")
-        pop(nginx, "Pulled")
+        make_empty_queue(nginx)
         with ThreadPoolExecutor(30) as pool:
             waits = [pool.submit(pop, nginx, "Pulled", wait="60") for _ in range(30)]
             wait_until(lambda: subscribers(server, "Pulled") >= 1, "subscriptions")
@@ -78,50 +80,34 @@ def test_waits_do_not_block_the_worker_and_hold_no_connection(folder: Path, serv
 
 
 def test_a_wait_sends_few_commands_and_is_woken_by_a_push(nginx: Nginx, server: Redis) -> None:
-    push(nginx, "Pulled", "a")
-    pop(nginx, "Pulled")
-    with ThreadPoolExecutor(1) as pool:
-        wait = pool.submit(pop, nginx, "Pulled", wait="60")
+    with pop_that_waits(nginx):
         wait_until(lambda: subscribers(server, "Pulled") >= 1, "subscriptions")
-        time.sleep(0.5)  # the question that follows the confirmation
-        assert questions(server, "Pulled", 3) <= 10  # of 5 shards; 150 if it asked every 100 ms
+        # Of 5 shards; 150 if it asked every 100 ms.
+        wait_until(lambda: questions(server, "Pulled", 3) <= 10, "the question that follows the confirmation to be over")
         push(nginx, "Pulled", "b")
-        assert wait.result(PATIENCE)["id"] == "b"
 
 
 def test_a_wait_survives_the_loss_of_its_subscription(nginx: Nginx, server: Redis) -> None:
-    push(nginx, "Pulled", "a")
-    pop(nginx, "Pulled")
-    with ThreadPoolExecutor(1) as pool:
-        wait = pool.submit(pop, nginx, "Pulled", wait="60")
+    with pop_that_waits(nginx) as wait:
         wait_until(lambda: subscribers(server, "Pulled") >= 1, "subscriptions")
         server.client.client_kill_filter(_type="pubsub")
         wait_until(lambda: subscribers(server, "Pulled") == 0 or wait.done(), "the loss")
         push(nginx, "Pulled", "b")
-        assert wait.result(PATIENCE)["id"] == "b"
 
 
 def test_a_wait_hears_of_a_queue_that_is_made_meanwhile(nginx: Nginx, server: Redis) -> None:
-    push(nginx, "Pulled", "a")
-    pop(nginx, "Pulled")
-    with ThreadPoolExecutor(1) as pool:
-        wait = pool.submit(pop, nginx, "Pulled Later", wait="60")
+    with pop_that_waits(nginx, "Pulled Later"):
         wait_until(lambda: subscribers(server, "Pulled") >= 1, "subscriptions")
         push(nginx, "Later", "b")
-        assert wait.result(PATIENCE)["id"] == "b"
 
 
 def test_a_wait_polls_where_no_channel_is_allowed(folder: Path, server: Redis) -> None:
     server.client.execute_command("ACL", "SETUSER", "mute", "on", ">pass", "~*", "+@all", "resetchannels")
     nginx = Nginx(folder, server, {"redis": server.url.replace("unix://", "unix://mute:pass@")}).start()
     try:
-        push(nginx, "Pulled", "a")
-        pop(nginx, "Pulled")
-        with ThreadPoolExecutor(1) as pool:
-            wait = pool.submit(pop, nginx, "Pulled", wait="60")
+        with pop_that_waits(nginx):
             time.sleep(0.5)
             push(nginx, "Pulled", "b")
-            assert wait.result(PATIENCE)["id"] == "b"
         assert subscribers(server, "Pulled") == 0
     finally:
         nginx.end()

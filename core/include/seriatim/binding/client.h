@@ -69,10 +69,10 @@ void srt_client_wake(seriatim_client *client);
 /* Sets the milliseconds since the operation was begun. To be called before each input and wake of a pop that waits. */
 void srt_client_tell_spent(seriatim_client *client, int64_t spent_ms);
 /*
- * Appends the name of the channel on which Redis tells that an id of this shard is due; shard: below
- * seriatim_layout_shards. OK, INVALID: no such queue or shard, or NOMEM.
+ * Appends the names of the channels on which Redis tells that an id of a queue of the pop that sleeps is due, each with
+ * a NUL behind it; none while nothing sleeps. OK or NOMEM.
  */
-int srt_client_channel(seriatim_client *client, size_t queue, unsigned shard, srt_bytes *name);
+int srt_client_channels(const seriatim_client *client, srt_bytes *names);
 /*
  * 1: the host listens to the channels of all shards of the queues of the pop under way, or of the next one. 0: it does
  * not; then the pop sleeps for short times. To be called before the wake that follows.
