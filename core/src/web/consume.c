@@ -3,7 +3,6 @@
 
 #include "client/pop.h"
 
-#include <stdio.h>
 #include <string.h>
 
 /*
@@ -138,28 +137,9 @@ int srt_web_consume_pop_next(seriatim_client *c, srt_web *w)
     return SRT_WEB_DONE;
 }
 
-/* What `checkpoint` takes: how many payloads are done, and stamp and score of the last one. */
-static void consume_write_checkpoint(srt_web_out *out, size_t count, const seriatim_payload *payload)
-{
-    char text[24 + 2 * SRT_KEY];
-    char key[SRT_KEY];
-    size_t len, i;
-    srt_number_pack(key, payload->stamp);
-    srt_number_pack(key + 8, payload->score);
-    len = (size_t)snprintf(text, sizeof text, "%lu.", (unsigned long)count);
-    for (i = 0; i < SRT_KEY; i++)
-        len += (size_t)snprintf(text + len, sizeof text - len, "%02x", (unsigned char)key[i]);
-    srt_json_string(&out->json, text, len);
-}
-
 static void consume_write_lists(srt_web_out *out, const seriatim_claimed *job, int raw)
 {
     size_t i;
-    srt_web_key(out, "checkpoints");
-    srt_json_begin_array(&out->json);
-    for (i = 0; i < job->payload_count; i++)
-        consume_write_checkpoint(out, i + 1, &job->payloads[i]);
-    srt_json_end_array(&out->json);
     srt_web_key(out, "contexts");
     srt_json_begin_array(&out->json);
     for (i = 0; i < job->payload_count; i++)
@@ -202,45 +182,14 @@ void srt_web_consume_pop_write(seriatim_client *c, srt_web *w, srt_web_out *out)
 
 /* ---- The result of a delivery -------------------------------------------------------------- */
 
-/* COUNT.HEX, as a delivery has it for each of its payloads. 0: it is something else. */
-static int consume_read_checkpoint(srt_consume *of)
-{
-    seriatim_text text = of->checkpoint;
-    char key[SRT_KEY];
-    size_t i, at = 0;
-    for (; at < text.len && at < 4 && text.data[at] >= '0' && text.data[at] <= '9'; at++)
-        of->done = of->done * 10 + (size_t)(text.data[at] - '0');
-    if (text.len != at + 1 + 2 * SRT_KEY || text.data[at++] != '.' || of->done < 1 || of->done > 1000)
-        return 0;
-    for (i = 0; i < SRT_KEY; i++) {
-        int high = srt_web_request_hex(text.data[at + 2 * i]), low = srt_web_request_hex(text.data[at + 2 * i + 1]);
-        if (high < 0 || low < 0)
-            return 0;
-        key[i] = (char)(high << 4 | low);
-    }
-    of->last.stamp = srt_number_unpack(key);
-    of->last.score = srt_number_unpack(key + 8);
-    return of->last.stamp == of->last.stamp && of->last.score == of->last.score;
-}
-
-/* Of a checkpoint all payloads but the last are empty: only the last one and their number are looked at. */
-static int consume_outcome_begin(seriatim_client *c, srt_web *w, srt_consume *of)
+static int consume_outcome_begin(seriatim_client *c, const srt_web *w, const srt_consume *of)
 {
     seriatim_popped_outcome outcome;
-    seriatim_payload *payloads;
     memset(&outcome, 0, sizeof outcome);
     outcome.kind = w->handler->number;
     outcome.seconds = outcome.kind == SERIATIM_POPPED_FAIL ? of->retry_in : of->seconds;
     outcome.text = outcome.kind == SERIATIM_POPPED_FAIL ? of->error : of->payload;
-    if (outcome.kind == SERIATIM_POPPED_CHECKPOINT) {
-        payloads = srt_arena_alloc(&w->memory, of->done * sizeof *payloads);
-        if (!payloads)
-            return SERIATIM_NOMEM;
-        memset(payloads, 0, of->done * sizeof *payloads);
-        payloads[of->done - 1] = of->last;
-        outcome.payloads = payloads;
-        outcome.payload_count = of->done;
-    }
+    outcome.payload_count = (size_t)of->count; /* of a checkpoint */
     return seriatim_popped_begin(c, of->token, &outcome);
 }
 
@@ -254,8 +203,6 @@ static int consume_outcome_read(srt_web *w, srt_consume *of)
     if (status != SERIATIM_OK)
         return status;
     of->queue = token.queue;
-    if (w->handler->number == SERIATIM_POPPED_CHECKPOINT && !consume_read_checkpoint(of))
-        return srt_web_refuse(w, 400, "checkpoint must be one of the delivery's checkpoints");
     return SERIATIM_OK;
 }
 

@@ -14,7 +14,7 @@
 
 /* The fields of a body. All texts lie in the memory of the request. */
 typedef struct srt_consume {
-    seriatim_text queue, token, error, on_waiting, checkpoint;
+    seriatim_text queue, token, error, on_waiting;
     seriatim_text payload; /* of a snooze, as it is stored; data NULL: it stays */
     seriatim_text queues[SRT_CONSUME_QUEUES];
     int64_t weights[SRT_CONSUME_QUEUES];
@@ -25,8 +25,7 @@ typedef struct srt_consume {
     double wait, ttr, seconds, retry_in;
     int64_t max;
     int raw, handles;
-    seriatim_payload last; /* of a checkpoint: score and stamp of the last payload that is done */
-    size_t done;           /* how many are, with that one */
+    int64_t count; /* of a checkpoint: how many payloads of the delivery are done, the first ones */
 } srt_consume;
 
 /*

@@ -52,7 +52,7 @@ static const body_field body_fields[] = {
     {"seconds", BODY_ROUTE(SERIATIM_POPPED_SNOOZE) | BODY_ROUTE(SERIATIM_POPPED_EXTEND), 1, BODY_NUMBER,
      BODY_PLACE(seconds), 0, BODY_CENTURY},
     {"payload", BODY_ROUTE(SERIATIM_POPPED_SNOOZE), 0, BODY_PAYLOAD, BODY_PLACE(payload), 0, 0},
-    {"checkpoint", BODY_ROUTE(SERIATIM_POPPED_CHECKPOINT), 1, BODY_TEXT, BODY_PLACE(checkpoint), 1, 64},
+    {"count", BODY_ROUTE(SERIATIM_POPPED_CHECKPOINT), 1, BODY_INTEGER, BODY_PLACE(count), 1, 1000},
 };
 
 #define BODY_FIELDS (sizeof body_fields / sizeof *body_fields)
