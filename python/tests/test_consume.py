@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import re
 import socket
+import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
@@ -81,16 +83,46 @@ def test_r_http_7_as_many_pops_wait_as_the_mount_allows(mounted: Mounted, redis:
     assert consume(site, "pop", queues=["Pulled"], wait=0.1).status == 204
 
 
+def pop_request(site: Site, wait: float) -> bytes:
+    body = json.dumps({"queues": ["Pulled"], "wait": wait})
+    head = f"POST {site.prefix}/api/v1/consume/pop HTTP/1.1\r\nContent-Type: application/json\r\nContent-Length: {len(body)}\r\n\r\n"
+    return (head + body).encode()
+
+
 def test_r_http_4_nothing_is_claimed_for_a_client_that_has_left(mounted: Mounted, redis: RedisServer) -> None:
     queue = worker("Pulled", lambda payloads, batch: None, shards_count=2)
     queue.perform_async([{"id": "later", "payload": 0, "delay": 600}])
     site = mounted(consume=True, polls=1)
-    body = json.dumps({"queues": ["Pulled"], "wait": 60})
-    head = f"POST {site.prefix}/api/v1/consume/pop HTTP/1.1\r\nContent-Type: application/json\r\nContent-Length: {len(body)}\r\n\r\n"
     with socket.create_connection((site.host, site.port)) as client:
-        client.sendall((head + body).encode())
+        client.sendall(pop_request(site, 60))
         eventually(lambda: subscribers(redis))
     eventually(lambda: consume(site, "pop", queues=["Pulled"], wait=0.05).status == 204, 30)  # its place is free, before its time is over
     queue.perform_async([{"id": "kept", "payload": 6}])
     delivery = consume(site, "pop", queues=["Pulled"], wait=0).json
     assert (delivery["id"], delivery["deliveries"]) == ("kept", 1)
+
+
+def test_r_http_4_a_client_that_leaves_a_busy_event_loop_gets_nothing(redis: RedisServer) -> None:
+    queue = worker("Pulled", lambda payloads, batch: None, shards_count=2)
+    queue.perform_async([{"id": "later", "payload": 0, "delay": 600}])
+    loops: list[asyncio.AbstractEventLoop] = []
+    is_busy, pushed = threading.Event(), threading.Event()
+
+    def role(scope: Any) -> str:
+        loops.append(asyncio.get_running_loop())
+        return "consumer"
+
+    def be_busy() -> None:
+        is_busy.set()
+        pushed.wait(60)
+
+    with web.asgi(seriatim.web.asgi_app(consume=True, role=role)) as site:
+        with socket.create_connection((site.host, site.port)) as client:
+            client.sendall(pop_request(site, 60))
+            eventually(lambda: subscribers(redis))
+            loops[0].call_soon_threadsafe(be_busy)
+            assert is_busy.wait(60)
+        queue.perform_async([{"id": "kept", "payload": 6}])
+        pushed.set()  # only now the loop hears of both
+        delivery = consume(site, "pop", queues=["Pulled"], wait=5).json
+        assert (delivery["id"], delivery["deliveries"]) == ("kept", 1)

@@ -215,10 +215,11 @@ class Connection:
                 self._link.drive(limit)
         return answer
 
-    async def aweb(self, asked: WebAsked, hooks: WebHooks, noted: Noted, limit: float | None) -> _native.WebAnswer:
+    async def aweb(self, asked: WebAsked, hooks: WebHooks, noted: Noted, limit: float | None, turns: int = 0) -> _native.WebAnswer:
+        """turns: of the event loop, before each step, in which the host may cancel it."""
         with suppress(Error, Invalid):
             self._begin_web(asked, noted)
-            await self._drive(limit)
+            await self._drive(limit, turns)
         while (answer := self._answer(hooks, noted)) is None:
             with suppress(Error, Invalid):
                 await self._drive(limit)
@@ -267,7 +268,7 @@ class Connection:
         self._queues[name] = (settings, number)
         return number
 
-    async def _drive(self, limit: float | None = None) -> Any:
+    async def _drive(self, limit: float | None = None, turns: int = 0) -> Any:
         """To the end of what was begun, on the running loop, which it never blocks; the rest as the link's drive."""
         loop = asyncio.get_running_loop()
         deadline = math.inf if limit is None else loop.time() + limit
@@ -276,6 +277,8 @@ class Connection:
                 self.reset()
                 raise TimeoutError("no answer from Redis in time")
             await self._ready(loop, deadline)
+            for _ in range(turns):
+                await asyncio.sleep(0)
         return self._link.result()
 
     async def _step(self, loop: asyncio.AbstractEventLoop) -> bool:
