@@ -139,7 +139,8 @@ def _of_environ(environ: WSGIEnvironment) -> Request | None:
         return None if value is None else _latin(value)
 
     secure = environ["wsgi.url_scheme"] == "https"
-    return Request(environ["REQUEST_METHOD"], prefix, path, query, field, body, secure, _socket_of_environ(environ))
+    descriptor, polls = _socket_of_environ(environ), environ.get("seriatim.polls")
+    return Request(environ["REQUEST_METHOD"], prefix, path, query, field, body, secure, descriptor, polls)
 
 
 def _socket_of_environ(environ: WSGIEnvironment) -> int:

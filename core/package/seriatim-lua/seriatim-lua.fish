@@ -70,6 +70,7 @@ complete -c seriatim-lua -n 'contains -- (__seriatim_verb) web' -l bind -x -d 'a
 complete -c seriatim-lua -n 'contains -- (__seriatim_verb) web' -l port -x -d 'the TCP port (9292); 0: a free one'
 complete -c seriatim-lua -n 'contains -- (__seriatim_verb) web' -l token -x -d 'requests must send it as `Authorization: Bearer TOKEN`'
 complete -c seriatim-lua -n 'contains -- (__seriatim_verb) web' -l read-only -d 'refuse every request that changes something'
+complete -c seriatim-lua -n 'contains -- (__seriatim_verb) web' -l consume -d 'programs may push and consume by /api/v1/consume/'
 complete -c seriatim-lua -n 'contains -- (__seriatim_verb) completion' -a 'bash zsh fish'
 complete -c seriatim-lua -n 'contains -- (__seriatim_verb) help' -a 'server push pop stats queues nodes explain delete pause resume dead scheduled check web completion man version help'
 complete -c seriatim-lua -s r -l require -r -F -d 'the application: a file, a folder or a module'

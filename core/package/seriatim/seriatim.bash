@@ -17,7 +17,7 @@ _seriatim() {
     dead) words='list retry delete --all --error --limit --json' ;;
     scheduled) words='list cancel reschedule --id --limit --json' ;;
     check) words='--repair --json'; more=$("$1" queues 2>/dev/null | awk 'NR > 1 { print $1 }') ;;
-    web) words='--bind --port --token --read-only' ;;
+    web) words='--bind --port --token --read-only --consume' ;;
     completion) words='bash zsh fish' ;;
     man) words='' ;;
     version) words='' ;;

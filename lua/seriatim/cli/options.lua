@@ -49,6 +49,7 @@ local ROWS = {
   { "--port", "port", integer },
   { "--token", "token", text },
   { "--read-only", "read_only" },
+  { "--consume", "consume" },
   { "--repair", "repair" },
   { "--error", "error", text },
   { "--id", "id", text },

@@ -11,6 +11,7 @@ local settings = require "seriatim.settings"
 local BIND, PORT = "127.0.0.1", 9292
 local THREADS = 4 -- a Redis that does not answer holds one request up, not all
 local CHANGE_THREADS = 2 -- of their own, so that changes, which may take long, hold up no page and no probe
+local POLLS = 1000 -- pops that may wait at once in each of these
 local LOCAL_HOSTS = { "localhost", "127.0.0.1", "[::1]" }
 local CHUNK = [[
 local path, cpath = ...
@@ -38,6 +39,7 @@ function command.new(options)
     has_port = options.port ~= nil,
     token = options.token and validate.text("--token", options.token, 1, 1000),
     read_only = options.read_only or false,
+    consume = options.consume or false,
     log_format = options.log_format or log.format,
   }, WebCommand)
 end
@@ -93,7 +95,7 @@ function WebCommand:start()
       source, changes = self.taken:fd(), false
     end
     threads[place] = errors.must(native.thread(CHUNK, "web-" .. place, package.path, package.cpath, source, changes, url,
-      settings.namespace, self:hosts(), self.token or false, self.read_only, self.log_format))
+      settings.namespace, self:hosts(), self.token or false, self.read_only, self.consume, self.log_format))
   end
   return threads
 end
@@ -136,7 +138,7 @@ function WebCommand:run()
 end
 
 ---What each thread runs, in a state of its own. changes: where it hands connections over that ask for a change; false: it serves those.
-function command.serve(fd, changes, url, namespace, hosts, token, read_only, log_format)
+function command.serve(fd, changes, url, namespace, hosts, token, read_only, consume, log_format)
   local dashboard, stand_alone = require "seriatim.web.dashboard", require "seriatim.web.stand_alone"
   log.format = log_format
   settings.redis, settings.namespace = url, namespace
@@ -144,7 +146,7 @@ function command.serve(fd, changes, url, namespace, hosts, token, read_only, log
   for host in (hosts or ""):gmatch("%S+") do
     list[#list + 1] = host
   end
-  local app = dashboard.new { hosts = hosts and list or nil, token = token or nil, read_only = read_only }
+  local app = dashboard.new { hosts = hosts and list or nil, token = token or nil, read_only = read_only, consume = consume, polls = POLLS }
   local source = native.listener(fd)
   local server = changes and stand_alone.new(source, app, native.listener(changes)) or stand_alone.for_changes(source, app)
   server:run()

@@ -50,8 +50,10 @@ local READ_SECONDS = 5 -- how long an answer waits for Redis; a change goes on w
 ---@field body string?  hosts read no more than web.MAX_BODY bytes and answer 413
 ---@field secure boolean?  it came by https
 ---@field socket integer?  the descriptor of the visitor's connection, open until the response: a change ends when the visitor closed it
----@field has_left nil|fun(): boolean  says the same, where there is no descriptor
----@field sleep nil|fun(seconds: number)  lets others run meanwhile; nil: a pop that waits blocks this Lua state
+---says the same, where there is no descriptor; `wake` is to be called once the visitor has left
+---@field has_left nil|fun(wake: function?): boolean
+---lets others run meanwhile; nil: a pop that waits does so on its connection, which blocks a Lua state, but no nginx worker
+---@field sleep nil|fun(seconds: number)
 
 ---What a request asked to change and what came of it. Texts are as they were given.
 ---@class seriatim.WebChange
@@ -262,10 +264,6 @@ local function wait_by_sleeping(self, request, asked, began, wait_ms)
   local status, headers, body
   repeat
     request.sleep(wait_ms / 1000)
-    if request.has_left and request.has_left() then
-      local left = dashboard.refusal(503, "the client closed its connection before the answer")
-      return left.status, left.headers, left.body
-    end
     asked.host_waits, asked.waited_ms = count_waiting(), math.floor(native.now_ms() - began)
     local _
     status, headers, body, _, wait_ms = ask(self, asked)

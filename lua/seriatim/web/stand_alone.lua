@@ -5,11 +5,12 @@ local log = require "seriatim.log"
 local native = require "seriatim.native"
 local dashboard = require "seriatim.web.dashboard"
 
-local MOST_CONNECTIONS = 64 -- of a thread; of more, the one that has the least time left is closed
+local MOST_CONNECTIONS = 64 -- of a thread, beside those of pops that wait; of more, the one that has the least time left is closed
 local MOST_HEAD = 16384 -- bytes of request line and header fields
 local REQUEST_SECONDS = 10 -- for a request to be there
 local RESPONSE_SECONDS = 30 -- for a response to be taken
 local IDLE_SECONDS = 60 -- between two requests
+local REST_SECONDS = 120 -- more than a consumer's pop waits before it asks again
 local LINGER_SECONDS = 2 -- for reading what a refused client still sends
 local LOOK = 1 -- seconds between looks at what is overdue
 
@@ -107,6 +108,14 @@ function Connection:send(text)
     from = from + sent
   end
   return true
+end
+
+---Of a consumer's pop that waits: others have their turn for so many seconds.
+function Connection:sleep(seconds)
+  self.wakes_at = native.now_ms() + seconds * 1000
+  self:give(REST_SECONDS)
+  coroutine.yield("sleep")
+  self.wakes_at = nil
 end
 
 ---The next request's head; nil: there is none, or it is refused.
@@ -212,6 +221,7 @@ function Connection:serve_one()
     return false
   end
   request.socket = self.socket:fd()
+  request.sleep = function(seconds) self:sleep(seconds) end
   local response, is_last = self.app(request), self:is_over(request)
   return self:respond(response, request.method == "HEAD", is_last) and not is_last
 end
@@ -256,8 +266,16 @@ function Server:close_poorest()
   self:close(poorest)
 end
 
+function Server:count_awake()
+  local count = 0
+  for _, connection in ipairs(self.connections) do
+    count = count + (connection.wakes_at and 0 or 1)
+  end
+  return count
+end
+
 function Server:add(socket)
-  if #self.connections >= MOST_CONNECTIONS then
+  if self:count_awake() >= MOST_CONNECTIONS then
     self:close_poorest()
   end
   local fields = { socket = socket, app = self.app, changes = self.changes, only_one = self.only_one, input = "", waits_for = "read" }
@@ -301,21 +319,43 @@ function Server:close_overdue()
   end
 end
 
----What is ready goes on; waits at most so many seconds for that.
-function Server:step(seconds)
-  local sockets, words = { self.listener }, { "read" }
-  for place, connection in ipairs(self.connections) do
-    sockets[place + 1], words[place + 1] = connection.socket, connection.waits_for
+---Those whose pop has slept for long enough ask again.
+function Server:wake()
+  local now = native.now_ms()
+  for place = #self.connections, 1, -1 do
+    local connection = self.connections[place]
+    if connection.wakes_at and connection.wakes_at <= now and not go_on(connection) then
+      self:close(place)
+    end
   end
+end
+
+---The sockets and words that native.poll wants, the connections' places behind those of the listener, and for how long it may wait.
+function Server:sources(seconds)
+  local sockets, words, places, now = { self.listener }, { "read" }, { 0 }, native.now_ms()
+  for place, connection in ipairs(self.connections) do
+    if connection.wakes_at then
+      seconds = math.max(0, math.min(seconds, (connection.wakes_at - now) / 1000))
+    else
+      sockets[#sockets + 1], words[#words + 1], places[#places + 1] = connection.socket, connection.waits_for, place
+    end
+  end
+  return sockets, words, places, seconds
+end
+
+---What is ready goes on; waits at most so many seconds for that.
+function Server:step(longest)
+  local sockets, words, places, seconds = self:sources(longest)
   local ready = native.poll(sockets, words, seconds)
   for at = #ready, 1, -1 do
-    local place = ready[at] - 1
+    local place = places[ready[at]]
     if place == 0 then
       self:accept()
     elseif not go_on(self.connections[place]) then
       self:close(place)
     end
   end
+  self:wake()
   self:close_overdue()
 end
 

@@ -12,6 +12,7 @@ from typing import Any, Final
 from .._client import private_redis, redis_url, validate
 from .._errors import UsageError
 from .._server.signals import Signals
+from .._web.dashboard import POLLS
 from .._web.stand_alone import WebServer
 from ..web import wsgi_app
 from .exit_codes import STOPPED
@@ -29,19 +30,20 @@ class WebCommand:
         self._port = validate.integer("--port", options.get("port", PORT), 0, 65_535)
         self._token: str | None = options.get("token")
         self._read_only = "read_only" in options
+        self._consume = "consume" in options
         self._path = self._bind.removeprefix("unix:").removeprefix("//") if self._bind.startswith("unix:") else None
         if self._path is not None and "port" in options:
             raise UsageError("--port and a Unix socket exclude each other")
 
     def run(self) -> int:
         """The exit code."""
-        app = wsgi_app(read_only=self._read_only, token=self._token, hosts=self._hosts())
+        app = wsgi_app(read_only=self._read_only, token=self._token, hosts=self._hosts(), consume=self._consume)
         listener = self._listen()
         try:
             if redis_url.is_none():
                 private_redis.url()
             signals = Signals(("SIGTERM", "SIGINT"))
-            server = WebServer(listener, app)
+            server = WebServer(listener, app, POLLS if self._consume else 0)
             server.start()
             print(f"seriatim: the dashboard is at {self._address(listener)}", flush=True)
             while signals.wait(60) is None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import inspect
 import json
+import threading
 import time
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
 
 CONNECTIONS: Final = 2  # for what reads, and as many for what changes something; those that push are never taken
 POLLS: Final = 1000  # pops that may wait, at most
+TURNS: Final = 10  # of the event loop, in which an ASGI server tells that a client has left before its pop asks again
 PATIENCE: Final = 5.0  # seconds, for what reads; a change has as long as Redis goes on with it
 MAX_BODY: Final = 1 << 20  # bytes
 FIELDS: Final = ("host", "origin", "sec-fetch-site", "content-type", "authorization", "accept")
@@ -73,6 +75,8 @@ class Dashboard:
             began = time.monotonic()
             with self._connections(request.kind).lend() as connection:
                 answer = connection.web(asked, self._hooks(), noted, request.patience)
+            if answer[3] and request.polls:
+                return self._ask_again(asked, began, noted, answer, request.polls)
             return self._poll(asked, began, noted) if answer[3] else answer[:3]
         except Exception as error:
             return failure(error)
@@ -102,19 +106,26 @@ class Dashboard:
             with self._connections("poll").lend(0) as connection:
                 return connection.web(waiting(asked, began), self._hooks(), noted, None)[:3]
         except PoolTimeout:
-            return self._busy()
+            return busy(self._sizes["poll"])
+
+    def _ask_again(self, asked: WebAsked, began: float, noted: Noted, answer: _native.WebAnswer, polls: Polls) -> _native.WebResponse:
+        """The same in a host that has a thread for each request: without a connection while it waits."""
+        if not polls.enter():
+            return busy(polls.most)
+        try:
+            while answer[3] and polls.rest(answer[3] / 1000):
+                with self._connections("change").lend() as connection:
+                    answer = connection.web(waiting(asked, began, polls.count), self._hooks(), noted, None)
+            return answer[:3]
+        finally:
+            polls.leave()
 
     async def _apoll(self, asked: WebAsked, began: float, noted: Noted) -> _native.WebResponse:
         try:
             async with (await self._aconnections("poll")).lend(0) as connection:
-                return (await connection.aweb(waiting(asked, began), self._hooks(), noted, None))[:3]
+                return (await connection.aweb(waiting(asked, began), self._hooks(), noted, None, TURNS))[:3]
         except PoolTimeout:
-            return self._busy()
-
-    def _busy(self) -> _native.WebResponse:
-        polls = self._sizes["poll"]
-        status, headers, body = refusal(503, f"{polls} pops wait already, as many as this mount lets wait (polls)")
-        return status, [*headers, ("Retry-After", "1")], body
+            return busy(self._sizes["poll"])
 
     def close(self) -> None:
         """Its connections; the next request makes others."""
@@ -176,6 +187,35 @@ class Dashboard:
         return await asyncio.get_running_loop().run_in_executor(None, self._connections, kind)
 
 
+class Polls:
+    """The pops that wait in a host that has a thread for each request."""
+
+    def __init__(self, most: int) -> None:
+        self.most = most
+        self.count = 0
+        self._lock = threading.Lock()
+        self._ended = threading.Event()
+
+    def enter(self) -> bool:
+        """False: as many as allowed wait already."""
+        with self._lock:
+            if self.count >= self.most:
+                return False
+            self.count += 1
+            return True
+
+    def leave(self) -> None:
+        with self._lock:
+            self.count -= 1
+
+    def rest(self, seconds: float) -> bool:
+        """False: the host stops."""
+        return not self._ended.wait(seconds)
+
+    def end(self) -> None:
+        self._ended.set()
+
+
 class Request:
     """One of HTTP, as the hosts hand it on."""
 
@@ -189,12 +229,15 @@ class Request:
         body: bytes,
         secure: bool,
         socket: int = 0,
+        polls: Polls | None = None,
     ) -> None:
         """
         prefix: where the dashboard is mounted. path: behind it, percent-encoded. field: of the header, by small name.
         body: what is longer than MAX_BODY only has to be longer.
         socket: the descriptor of the visitor's connection, whose end ends a change; 0: the host does not tell it.
+        polls: of a host that has a thread for each request; None: a pop that waits does so on a connection of its own.
         """
+        self.polls = polls
         self.kind = "change" if method == "POST" else "read"
         self.patience = None if method == "POST" else PATIENCE
         host, origin, site, kind, authorization, accept = map(field, FIELDS)
@@ -205,10 +248,15 @@ class Request:
         return (*self._before, role, 1, 0)
 
 
-def waiting(asked: WebAsked, began: float) -> WebAsked:
-    """The same question, whose pop waits on its connection."""
+def waiting(asked: WebAsked, began: float, polls: int = 0) -> WebAsked:
+    """The same question, whose pop waits on its connection, or, if `polls` of them wait in the host, does not wait."""
     own, request = asked
-    return own, (*request[:-2], 0, int((time.monotonic() - began) * 1000))
+    return own, (*request[:-2], polls, int((time.monotonic() - began) * 1000))
+
+
+def busy(polls: int) -> _native.WebResponse:
+    status, headers, body = refusal(503, f"{polls} pops wait already, as many as this mount lets wait (polls)")
+    return status, [*headers, ("Retry-After", "1")], body
 
 
 def encoded(path: bytes, prefix: bytes, raw: bytes | None) -> bytes:

@@ -1,5 +1,6 @@
 """
-The HTTP server of `seriatim web`: one request a connection, one thread a request.
+The HTTP server of `seriatim web`: one request a connection, one thread a request. A consumer's pop that waits has
+its thread, which sleeps, and no connection to Redis.
 
 A client has SECONDS to send its request and as many to take its answer. When all CONNECTIONS are in use, a new one
 takes the place of the one that has been sending for longest.
@@ -19,13 +20,13 @@ from typing import TYPE_CHECKING, Any, Final
 from wsgiref.simple_server import ServerHandler, WSGIRequestHandler, WSGIServer
 
 from .. import _log
-from .dashboard import MAX_BODY, refusal
+from .dashboard import MAX_BODY, Polls, refusal
 
 if TYPE_CHECKING:
     from _typeshed.wsgi import WSGIApplication
 
 SECONDS: Final = 10.0
-CONNECTIONS: Final = 256
+CONNECTIONS: Final = 256  # beside those of pops that wait
 LINGER_SECONDS: Final = 1.0
 
 
@@ -67,7 +68,7 @@ class Exchange(WSGIRequestHandler):
             pass
 
     def get_environ(self) -> dict[str, Any]:
-        return {**super().get_environ(), "RAW_URI": self.path, "seriatim.socket": self.connection}
+        return {**super().get_environ(), "RAW_URI": self.path, "seriatim.socket": self.connection, "seriatim.polls": self.server.polls}
 
     def address_string(self) -> str:
         return str(self.client_address[0])
@@ -132,9 +133,10 @@ class WebServer(ThreadingMixIn, WSGIServer):
     daemon_threads = True
     block_on_close = False
 
-    def __init__(self, listener: socket.socket, app: WSGIApplication) -> None:
-        """listener: listens already."""
-        self._places = threading.BoundedSemaphore(CONNECTIONS)
+    def __init__(self, listener: socket.socket, app: WSGIApplication, polls: int = 0) -> None:
+        """listener: listens already. polls: how many pops may wait at once."""
+        self.polls = Polls(polls)
+        self._places = threading.BoundedSemaphore(CONNECTIONS + polls)
         self._lock = threading.Lock()
         self._sending: dict[socket.socket, None] = {}  # the oldest first
         self._open = 0
@@ -152,6 +154,7 @@ class WebServer(ThreadingMixIn, WSGIServer):
     def stop(self, seconds: float) -> None:
         """Accepts no more, and gives what is under way so long."""
         threading.Thread(target=self.shutdown, daemon=True).start()
+        self.polls.end()
         deadline = time.monotonic() + seconds
         while self._open > len(self._sending) and time.monotonic() < deadline:
             time.sleep(0.01)

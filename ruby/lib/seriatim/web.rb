@@ -51,6 +51,12 @@ module Seriatim
         body = %({"error":"#{message}"})
         [status, { **HEADERS, "content-length" => body.bytesize.to_s }, [body]]
       end
+
+      # @api private
+      def too_many_polls(polls)
+        status, headers, body = refusal(503, "#{polls} pops wait already, as many as this mount lets wait (polls)")
+        [status, { **headers, "retry-after" => "1" }, body]
+      end
     end
 
     # What the pages are headed with. "Seriatim".
@@ -157,11 +163,17 @@ module Seriatim
 
     private
 
-    # A pop that finds nothing waits only then, on a connection of its own: the others never wait for it.
+    # A pop that finds nothing waits only then, on a connection of its own: the others never wait for it. StandAlone waits itself: it gives
+    # how many of its pops wait and for how many milliseconds this one has, and the answer 204 says when it is to ask again.
     def answer(env, request, noted)
       began = monotonic_ms
-      *answer, wait_ms = pool(env).with { |connection| connection.web(settings, [*request, 1, 0], @redact, load_error, noted, limit: limit(env)) }
-      wait_ms.positive? ? poll(request, began, noted) : answer
+      waiting = env["seriatim.waiting"]
+      *answer, wait_ms = pool(env).with { |connection| connection.web(settings, [*request, *(waiting || [1, 0])], @redact, load_error, noted, limit: limit(env)) }
+      return answer unless wait_ms.positive?
+      return poll(request, began, noted) unless waiting
+
+      answer[1]["seriatim.wait_ms"] = wait_ms
+      answer
     end
 
     def poll(request, began, noted)
@@ -169,8 +181,8 @@ module Seriatim
         connection.web(settings, [*request, 0, monotonic_ms - began], @redact, load_error, noted, limit: nil).first(3)
       end
     rescue PoolTimeout
-      status, headers, (body,) = Web.refusal(503, "#{@polls} pops wait already, as many as this mount lets wait (polls)")
-      [status, { **headers, "retry-after" => "1" }, body]
+      status, headers, (body,) = Web.too_many_polls(@polls)
+      [status, headers, body]
     end
 
     def monotonic_ms = Process.clock_gettime(Process::CLOCK_MONOTONIC, :millisecond)

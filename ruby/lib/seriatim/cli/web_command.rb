@@ -27,8 +27,7 @@ module Seriatim
         Application.load(@options[:require]) if @options[:require]
         listener = open
         PrivateRedis.url if RedisUrl.none?
-        web = app
-        server = Web::StandAlone.new(listener, web, web.consume ? web.polls : 0).start
+        server = Web::StandAlone.new(listener, app).start
         puts "seriatim: the dashboard is at #{address(listener)}"
         $stdout.flush
         serve(server)
@@ -47,7 +46,7 @@ module Seriatim
 
       # What the application configured; the command line adds to it.
       def app
-        settings = { token: @token, read_only: @options[:read_only] }.compact
+        settings = { token: @token, read_only: @options[:read_only], consume: @options[:consume] }.compact
         settings[:hosts] = hosts unless path
         Web.new(**settings)
       end

@@ -24,6 +24,8 @@ module Seriatim
       attr_reader :io
       # @return [Hash] Rack's, once it is :working
       attr_reader :env
+      # @return [Float] monotonic: when the request was here
+      attr_reader :began
 
       alias to_io io
 
@@ -82,6 +84,7 @@ module Seriatim
 
         @env["seriatim.socket"] = @io
         @env["rack.input"] = StringIO.new(@bytes.byteslice(0, @body_length))
+        @began = now
         enter(:working, Float::INFINITY)
       rescue Request::Refused => e
         answer(Web.refusal(e.status, e.message), now)

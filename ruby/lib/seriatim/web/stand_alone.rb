@@ -5,7 +5,8 @@ require "seriatim/web/exchange"
 module Seriatim
   class Web
     # The HTTP/1.1 server of `seriatim web`. One thread reads and writes all connections, so that slow ones cost nothing but
-    # their place; a few others call the application. A connection serves one request.
+    # their place; a few others call the application. A connection serves one request. A consumer's pop that waits holds no thread and
+    # no connection to Redis: it is asked again after the time that its last answer told.
     # @api private
     class StandAlone
       THREADS = 4
@@ -16,12 +17,13 @@ module Seriatim
 
       # @param listener [TCPServer, UNIXServer]
       # @param app [#call] of Rack
-      # @param polls [Integer] how many of its changes may wait long, beside those that CHANGE_THREADS serve
-      def initialize(listener, app, polls = 0)
+      # @param polls [Integer] how many pops may wait at once
+      def initialize(listener, app, polls = 1000)
         @listener = listener
         @app = app
         @polls = polls
         @exchanges = []
+        @polling = {}.compare_by_identity # those of them whose pop waits, each with the time when it asks again; nil: it is asking
         @asked = Thread::Queue.new
         @changes = Thread::Queue.new
         @answered = Thread::Queue.new
@@ -30,7 +32,7 @@ module Seriatim
 
       # @return [self]
       def start
-        @workers = [*[@asked] * THREADS, *[@changes] * (CHANGE_THREADS + @polls)].map { |asked| Thread.new { work(asked) } }
+        @workers = [*[@asked] * THREADS, *[@changes] * CHANGE_THREADS].map { |asked| Thread.new { work(asked) } }
         @thread = Thread.new { run }
         self
       end
@@ -72,10 +74,16 @@ module Seriatim
         (readable || []).each { |source| read(source) }
         (writable || []).each { |exchange| exchange.writable(monotonic) }
         hand_over
+        ask_again
         forget
       end
 
-      def patience = @exchanges.empty? && !@stop_at ? 60 : 0.25
+      def patience
+        return 60 if @exchanges.empty? && !@stop_at
+
+        soonest = @polling.each_value.reject(&:nil?).min
+        soonest ? (soonest - monotonic).clamp(0, 0.25) : 0.25
+      end
 
       def read(source)
         case source
@@ -87,14 +95,43 @@ module Seriatim
 
       def take(exchange)
         exchange.readable(monotonic)
-        (exchange.env["REQUEST_METHOD"] == "POST" ? @changes : @asked) << exchange if exchange.state == :working
+        return unless exchange.state == :working
+        return @asked << exchange unless exchange.env["REQUEST_METHOD"] == "POST"
+
+        exchange.env["seriatim.waiting"] = [1, 0]
+        @changes << exchange
       end
 
       def hand_over
         until @answered.empty?
           exchange, response = @answered.pop
+          response = let_wait(exchange, response) or next
+
+          @polling.delete(exchange)
           exchange.answer(response, monotonic)
           exchange.writable(monotonic)
+        end
+      end
+
+      # @return [Array, nil] the answer; nil: it is that of a pop for which nothing is due, and which waits. No pop waits for a server that stops.
+      def let_wait(exchange, response)
+        wait_ms = response[1]["seriatim.wait_ms"] or return response
+        response[1].delete("seriatim.wait_ms")
+        return response if @stop_at
+        return Web.too_many_polls(@polls) unless @polling.key?(exchange) || @polling.size < @polls
+
+        @polling[exchange] = monotonic + (wait_ms / 1000.0)
+        nil
+      end
+
+      def ask_again
+        now = monotonic
+        @polling.each do |exchange, at|
+          next unless at && (at <= now || @stop_at)
+
+          @polling[exchange] = nil
+          exchange.env["seriatim.waiting"] = [@polling.size, ((now - exchange.began) * 1000).to_i]
+          @changes << exchange
         end
       end
 
@@ -104,8 +141,10 @@ module Seriatim
         @exchanges.reject! { |exchange| exchange.state == :closed }
       end
 
-      # Full of requests that are whole; else a new connection takes the place of the one that has been slow for longest.
-      def full? = @exchanges.size >= CONNECTIONS && slowest.nil?
+      # Full of requests that are whole, beside pops that wait; else a new connection takes the place of the one that has been slow for longest.
+      def full? = @exchanges.size >= most && slowest.nil?
+
+      def most = CONNECTIONS + @polling.size
 
       def slowest = @exchanges.select { |exchange| exchange.state != :working }.min_by(&:deadline)
 
@@ -113,7 +152,7 @@ module Seriatim
         io = @listener.accept_nonblock(exception: false)
         return if io == :wait_readable
 
-        slowest&.close if @exchanges.size >= CONNECTIONS
+        slowest&.close if @exchanges.size >= most
         @exchanges.reject! { |exchange| exchange.state == :closed }
         @exchanges << Exchange.new(io, monotonic)
       rescue SystemCallError
