@@ -58,6 +58,13 @@ def curl(folder: Path, env: dict[str, str]) -> str:
     return shell("sh curl.sh", folder, env)
 
 
+def curl_pop(folder: Path, env: dict[str, str]) -> str:
+    """The status of a pop that does not wait."""
+    header = "-H \"Authorization: Bearer $CONSUMER_TOKEN\" -H 'Content-Type: application/json'"
+    body = "-d '{\"queues\": [\"orders\"], \"wait\": 0}'"
+    return shell(f'curl -sSf -o /dev/null -w "%{{http_code}}" {header} {body} "$URL/api/v1/consume/pop"', folder, env)
+
+
 def works(said: str) -> None:
     assert '"added":1' in said and '"id":"17"' in said and '"payloads":[{"status":"paid"}]' in said and '{"ok":true}' in said, said
 
@@ -71,6 +78,10 @@ def test_each_mount_answers_consumers(blocks: Section, tmp_path: Path, env: dict
     port = free_ports(1)[0]
     with mounted(f"puma -q -b tcp://127.0.0.1:{port} config.ru", port, tmp_path, env) as known:
         works(curl(tmp_path, known))
+    command = blocks.take("sh").text.strip().replace("seriatim web", f"{sys.executable} -m seriatim web --port {port}")
+    with mounted(command, port, tmp_path, env) as known:
+        works(curl(tmp_path, known))
+        assert curl_pop(tmp_path, known) == "204"
 
 
 @runs(PAGE, "Push, pop, acknowledge")
@@ -88,5 +99,4 @@ def test_a_consumer_in_javascript_works(blocks: Section, tmp_path: Path, env: di
         header = "-H \"Authorization: Bearer $CONSUMER_TOKEN\" -H 'Content-Type: application/json'"
         shell(f'curl -sSf {header} {push} "$URL/api/v1/consume/push"', tmp_path, known)
         assert shell("node consumer.js", tmp_path, known) == "order 18: [1]\n"
-        pop = "-d '{\"queues\": [\"orders\"], \"wait\": 0}'"
-        assert shell(f'curl -sSf -w "%{{http_code}}" {header} {pop} "$URL/api/v1/consume/pop"', tmp_path, known) == "204"
+        assert curl_pop(tmp_path, known) == "204"

@@ -1,37 +1,15 @@
 # frozen_string_literal: true
 
 require_relative "spec_helper"
+require_relative "kit/quiet_house"
 
-# A store in which nobody works, so that all of it can be compared; with a mount of each kind.
-module QuietHouse
-  NAME = "Orders"
-
-  class << self
-    def live
-      @live ||= Live.new([NAME]).tap do |live|
-        live.fill(NAME, later: 2, retrying: 2, dead: 2, parked: 1)
-        live.stop_worker
-      end
-    end
-
-    def mount(name) = (@mounts ||= {})[name] ||= House::MOUNTS.fetch(name).new(live.redis)
-    def close = [*@mounts&.values, @live].compact.each(&:close)
-  end
-end
-
-RSpec.configure { |config| config.after(:suite) { QuietHouse.close } }
-
-ROUTES = Seriatim.module_eval { const_get(:Native) }.web_routes.map { |method, pattern, role, mutates| { method: method, pattern: pattern, role: role, mutates: mutates } }
-                                                                                .reject { |route| route[:pattern].include?("/consume/") } # only with consume
 CHANGES = ROUTES.select { |route| route[:mutates] }
-FINGERPRINT = "0123456789abcdef"
 
 # What is refused, on each mount, by every route that changes anything, as the router lists them.
 each_mount "refused" do
   let(:live) { QuietHouse.live }
 
   def mount = QuietHouse.mount(self.class.metadata.fetch(:mount))
-  def path(route) = route[:pattern].sub(/:(worker|queue|node)\b/, QuietHouse::NAME).sub(":fingerprint", FINGERPRINT)
   # Of a payload that is not there.
   def handle = [[1, 1e15, QuietHouse::NAME.size].pack("CGn") + QuietHouse::NAME + "none"].pack("m0").tr("+/", "-_").delete("=")
   def body = JSON.generate(ids: %w[later-001 gone-001])
@@ -40,8 +18,8 @@ each_mount "refused" do
   def refuse(status, on: site, method: "POST", routes: CHANGES, text: body, **headers)
     fields = { **Site::CHANGE, "Content-Type" => "application/json", **headers.transform_keys { |name| name.to_s.tr("_", "-") } }.compact
     before = live.digest
-    answers = routes.map { |route| [path(route), on.ask(method, path(route), headers: fields, body: method == "GET" ? nil : text).status] }
-    expect(answers).to eq(routes.map { |route| [path(route), status] })
+    answers = routes.map { |route| [path_of(route), on.ask(method, path_of(route), headers: fields, body: method == "GET" ? nil : text).status] }
+    expect(answers).to eq(routes.map { |route| [path_of(route), status] })
     expect(live.digest).to eq(before)
   end
 
@@ -110,7 +88,7 @@ each_mount "refused" do
     end
     refuse(403, on: site(:read_only))
     (ROUTES - CHANGES).each do |route|
-      expect([route, site(:token).get(path(route)).status]).to eq([route, route[:pattern] == "/livez" ? 200 : 401])
+      expect([route, site(:token).get(path_of(route)).status]).to eq([route, route[:pattern] == "/livez" ? 200 : 401])
     end
   end
 
@@ -118,7 +96,7 @@ each_mount "refused" do
     refuse(403, Host: "evil.example")
     ["evil.example", "evil.example:#{site.port}", "127.0.0.1.evil.example", "localhost@evil.example"].each do |host|
       (ROUTES - CHANGES).reject { |route| route[:pattern] == "/livez" }.each do |route|
-        expect([host, path(route), site.get(path(route), Host: host).status]).to match([host, path(route), 400..403])
+        expect([host, path_of(route), site.get(path_of(route), Host: host).status]).to match([host, path_of(route), 400..403])
       end
     end
     expect(site.get("/api/v1/stats")["access-control-allow-origin"]).to be_nil
@@ -134,8 +112,8 @@ each_mount "refused" do
       else { ids: ["none"] }
       end
     end
-    answers = CHANGES.map { |route| [path(route), site.post(path(route), body[route]).status] }
-    expect(answers).to eq(CHANGES.map { |route| [path(route), route[:pattern].include?(":node") ? 404 : 200] })
+    answers = CHANGES.map { |route| [path_of(route), site.post(path_of(route), body[route]).status] }
+    expect(answers).to eq(CHANGES.map { |route| [path_of(route), route[:pattern].include?(":node") ? 404 : 200] })
     before = live.digest
     expect(site.ask("POST", Site.worker(QuietHouse::NAME, "pause"), headers: { "Content-Type" => "application/json", "Origin" => site.origin }, body: "{}").json).to eq("count" => 2)
     expect(live.digest).not_to eq(before)

@@ -12,11 +12,13 @@ require_relative "kit/site"
 # Made when they are needed, for all examples of a process.
 module House
   QUEUES = Array.new(90) { |number| format("Orders %02d", number + 1) }.freeze
-  MOUNTS = Mounts::ALL.slice(*ENV.fetch("MOUNTS", Mounts::ALL.keys.join(",")).split(","))
+  NAMES = ENV.fetch("MOUNTS", Mounts::CONSUMING.keys.join(",")).split(",")
+  MOUNTS = Mounts::ALL.slice(*NAMES)
   LOCK = Mutex.new
 
   class << self
     def live = (@live ||= Live.new([*QUEUES, "Live", *Hostile::TEXTS.map { |text| Hostile.queue(text) }], env: { "THREADS" => "80" })).tap(&:use)
+    def consuming = Mounts::CONSUMING.slice(*NAMES)
     def browser = @browser ||= Browser.new
     # Threads of an example may be the first to ask for it.
     def mount(name) = LOCK.synchronize { (@mounts ||= {})[name] ||= MOUNTS.fetch(name).new(live.redis) }

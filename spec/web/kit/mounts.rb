@@ -6,8 +6,8 @@ require_relative "site"
 require_relative "../../support/redis_server"
 require_relative "../../../ruby/spec/support/command"
 
-# The dashboard as four hosts serve it, each three times: :open (the cookie "role" says who one is; without it an admin),
-# :read_only and :token. All of them take "SECRET..." out of what they show, and answer no other Host than this machine.
+# The dashboard as four hosts serve it, each three times: :open (the cookie "role" says who one is; without it an admin; programs may
+# consume), :read_only and :token. All of them take "SECRET..." out of what they show, and answer no other Host than this machine.
 module Mounts
   HERE = File.join(__dir__, "mounts")
   ROOT = File.expand_path("../../..", __dir__)
@@ -85,6 +85,18 @@ module Mounts
     end
   end
 
+  # ASGI, in uvicorn, open only.
+  class Asgi < Mount
+    def start
+      run(ENV.fetch("PYTHON", "/usr/bin/python3"), "-m", "uvicorn", "--port", port(:open).to_s, "--app-dir", HERE, "asgi:application",
+          PYTHONPATH: File.join(ROOT, "python"), PYTHONDONTWRITEBYTECODE: "1")
+    end
+
+    private
+
+    def path(_kind) = ""
+  end
+
   # content_by_lua in nginx.
   class Nginx < Mount
     def start
@@ -109,10 +121,10 @@ module Mounts
     def path(_kind) = ""
   end
 
-  # The same command of the other languages, open to every visitor.
+  # The same command of the other languages, open to every visitor, who may consume.
   class AlonePython < Mount
     def start
-      run(ENV.fetch("PYTHON", "/usr/bin/python3"), "-m", "seriatim", "web", "--port", port(:open).to_s, PYTHONPATH: File.join(ROOT, "python"), PYTHONDONTWRITEBYTECODE: "1")
+      run(ENV.fetch("PYTHON", "/usr/bin/python3"), "-m", "seriatim", "web", "--consume", "--port", port(:open).to_s, PYTHONPATH: File.join(ROOT, "python"), PYTHONDONTWRITEBYTECODE: "1")
     end
 
     private
@@ -122,7 +134,7 @@ module Mounts
 
   class AloneLua < Mount
     def start
-      run("lua5.4", File.join(ROOT, "lua/bin/seriatim-lua"), "web", "--port", port(:open).to_s,
+      run("lua5.4", File.join(ROOT, "lua/bin/seriatim-lua"), "web", "--consume", "--port", port(:open).to_s,
           LUA_PATH: File.join(ROOT, "lua/?.lua;;"), LUA_CPATH: File.join(ROOT, "lua/lib/5.4/?.so;;"))
     end
 
@@ -133,4 +145,6 @@ module Mounts
 
   COMMANDS = { "Ruby" => Alone, "Python" => AlonePython, "Lua" => AloneLua }.freeze
   ALL = { "Rack" => Rack, "WSGI" => Wsgi, "nginx" => Nginx, "seriatim web" => Alone }.freeze
+  WITHOUT_ROLES = { "Python's web" => AlonePython, "Lua's web" => AloneLua }.freeze
+  CONSUMING = { **ALL, "ASGI" => Asgi, **WITHOUT_ROLES }.freeze
 end

@@ -21,7 +21,7 @@ def role(environ: Any) -> str | None:
 
 HOSTS = ["127.0.0.1"]
 MOUNTED = {
-    "/admin/jobs": seriatim.web.wsgi_app(role=role, hosts=HOSTS, redact=redact),
+    "/admin/jobs": seriatim.web.wsgi_app(consume=True, role=role, hosts=HOSTS, redact=redact),
     "/read-only": seriatim.web.wsgi_app(read_only=True, hosts=HOSTS, redact=redact),
     "/token": seriatim.web.wsgi_app(token="let me in", hosts=HOSTS, redact=redact),
 }
