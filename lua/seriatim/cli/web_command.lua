@@ -148,7 +148,8 @@ function command.serve(fd, changes, url, namespace, hosts, token, read_only, con
   end
   local app = dashboard.new { hosts = hosts and list or nil, token = token or nil, read_only = read_only, consume = consume, polls = POLLS }
   local source = native.listener(fd)
-  local server = changes and stand_alone.new(source, app, native.listener(changes)) or stand_alone.for_changes(source, app)
+  local polls = consume and POLLS or 0
+  local server = changes and stand_alone.new(source, app, native.listener(changes), polls) or stand_alone.for_changes(source, app, polls)
   server:run()
 end
 

@@ -241,15 +241,17 @@ Server.__index = Server
 ---@param listener table  of native.listen
 ---@param app fun(request: seriatim.WebRequest): seriatim.WebResponse
 ---@param changes seriatim.Socket?
-function stand_alone.new(listener, app, changes)
-  return setmetatable({ listener = listener, app = app, changes = changes, connections = {} }, Server)
+---@param polls integer?  how many pops of consumers may wait
+function stand_alone.new(listener, app, changes, polls)
+  return setmetatable({ listener = listener, app = app, changes = changes, most = MOST_CONNECTIONS + (polls or 0), connections = {} }, Server)
 end
 
 ---Serves the connections that others hand over, a request of each.
 ---@param channel seriatim.Socket  the other end
 ---@param app fun(request: seriatim.WebRequest): seriatim.WebResponse
-function stand_alone.for_changes(channel, app)
-  return setmetatable({ listener = channel, app = app, only_one = true, connections = {} }, Server)
+---@param polls integer?  how many pops of consumers may wait
+function stand_alone.for_changes(channel, app, polls)
+  return setmetatable({ listener = channel, app = app, only_one = true, most = MOST_CONNECTIONS + (polls or 0), connections = {} }, Server)
 end
 
 function Server:close(place)
@@ -266,16 +268,8 @@ function Server:close_poorest()
   self:close(poorest)
 end
 
-function Server:count_awake()
-  local count = 0
-  for _, connection in ipairs(self.connections) do
-    count = count + (connection.wakes_at and 0 or 1)
-  end
-  return count
-end
-
 function Server:add(socket)
-  if self:count_awake() >= MOST_CONNECTIONS then
+  if #self.connections >= self.most then
     self:close_poorest()
   end
   local fields = { socket = socket, app = self.app, changes = self.changes, only_one = self.only_one, input = "", waits_for = "read" }

@@ -12,8 +12,9 @@ module Seriatim
     class WebCommand
       BIND = "127.0.0.1"
       PORT = 9292
+      POLLS = 1000 # pops that may wait at once
       LOCAL_HOSTS = %w[localhost 127.0.0.1 [::1]].freeze
-      private_constant :BIND, :PORT, :LOCAL_HOSTS
+      private_constant :BIND, :PORT, :POLLS, :LOCAL_HOSTS
 
       def initialize(options)
         @options = options
@@ -27,7 +28,8 @@ module Seriatim
         Application.load(@options[:require]) if @options[:require]
         listener = open
         PrivateRedis.url if RedisUrl.none?
-        server = Web::StandAlone.new(listener, app).start
+        web = app
+        server = Web::StandAlone.new(listener, web, web.consume ? POLLS : 0).start
         puts "seriatim: the dashboard is at #{address(listener)}"
         $stdout.flush
         serve(server)

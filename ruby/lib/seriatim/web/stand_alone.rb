@@ -18,10 +18,11 @@ module Seriatim
       # @param listener [TCPServer, UNIXServer]
       # @param app [#call] of Rack
       # @param polls [Integer] how many pops may wait at once
-      def initialize(listener, app, polls = 1000)
+      def initialize(listener, app, polls = 0)
         @listener = listener
         @app = app
         @polls = polls
+        @most = CONNECTIONS + polls
         @exchanges = []
         @polling = {}.compare_by_identity # those of them whose pop waits, each with the time when it asks again; nil: it is asking
         @asked = Thread::Queue.new
@@ -141,10 +142,8 @@ module Seriatim
         @exchanges.reject! { |exchange| exchange.state == :closed }
       end
 
-      # Full of requests that are whole, beside pops that wait; else a new connection takes the place of the one that has been slow for longest.
-      def full? = @exchanges.size >= most && slowest.nil?
-
-      def most = CONNECTIONS + @polling.size
+      # Full of requests that are whole; else a new connection takes the place of the one that has been slow for longest.
+      def full? = @exchanges.size >= @most && slowest.nil?
 
       def slowest = @exchanges.select { |exchange| exchange.state != :working }.min_by(&:deadline)
 
@@ -152,7 +151,7 @@ module Seriatim
         io = @listener.accept_nonblock(exception: false)
         return if io == :wait_readable
 
-        slowest&.close if @exchanges.size >= most
+        slowest&.close if @exchanges.size >= @most
         @exchanges.reject! { |exchange| exchange.state == :closed }
         @exchanges << Exchange.new(io, monotonic)
       rescue SystemCallError
