@@ -16,6 +16,13 @@ static int policy_back_off(lua_State *L)
     return 1;
 }
 
+/* native.back_off_of_events(count): the same by the table of delayedQueue */
+static int policy_back_off_of_events(lua_State *L)
+{
+    lua_pushnumber(L, seriatim_back_off_of_events(slu_int64(L, 1, "count")));
+    return 1;
+}
+
 /* native.split(shards, nodes, node, threads): node from 0, the places from 1 */
 static int policy_split(lua_State *L)
 {
@@ -76,8 +83,12 @@ static int policy_printable(lua_State *L)
 
 void slu_open_policy(lua_State *L)
 {
-    static const luaL_Reg functions[] = {{"back_off", policy_back_off},         {"split", policy_split},
-                                         {"shard_of", policy_shard_of},         {"printable", policy_printable},
-                                         {"command_text", policy_command_text}, {NULL, NULL}};
+    static const luaL_Reg functions[] = {{"back_off", policy_back_off},
+                                         {"split", policy_split},
+                                         {"shard_of", policy_shard_of},
+                                         {"printable", policy_printable},
+                                         {"command_text", policy_command_text},
+                                         {"back_off_of_events", policy_back_off_of_events},
+                                         {NULL, NULL}};
     slu_functions(L, functions);
 }

@@ -450,6 +450,24 @@ static int deliveries_unfinished(lua_State *L)
     return 1;
 }
 
+/* deliveries:withdraw(worker) -> false: it was withdrawn before */
+static int deliveries_withdraw(lua_State *L)
+{
+    seriatim_error error = {0};
+    size_t worker = slu_size(L, 2, "worker"); /* it may raise: before the source is entered */
+    slu_source *source = slu_source_inside(L);
+    int status;
+    if (!source)
+        return slu_source_closed(L, slu_source_of(L));
+    status = source->runner ? seriatim_runner_withdraw(source->runner, worker, &error)
+                            : srt_node_withdraw(source->node, worker, srt_clock_ms(), &error);
+    slu_source_leave(source);
+    if (status != SERIATIM_OK && status != SERIATIM_AGAIN)
+        return slu_failure_of(L, &error);
+    lua_pushboolean(L, status == SERIATIM_OK);
+    return 1;
+}
+
 static int deliveries_stats(lua_State *L)
 {
     slu_source *source = slu_source_inside(L);
@@ -492,6 +510,7 @@ const luaL_Reg slu_deliveries[] = {{"worker", deliveries_worker},
                                    {"stopped", deliveries_stopped},
                                    {"unfinished", deliveries_unfinished},
                                    {"stats", deliveries_stats},
+                                   {"withdraw", deliveries_withdraw},
                                    {"close", deliveries_close},
                                    {"asked", deliveries_asked},
                                    {NULL, NULL}};

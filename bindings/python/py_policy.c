@@ -17,6 +17,16 @@ PyObject *spy_back_off(PyObject *module, PyObject *count)
     return PyFloat_FromDouble(seriatim_back_off(number, random / 4294967296.0));
 }
 
+/* back_off_of_events(count): the same by the table of delayedQueue */
+PyObject *spy_back_off_of_events(PyObject *module, PyObject *count)
+{
+    int64_t number;
+    (void)module;
+    if (spy_int64(count, &number) < 0)
+        return NULL;
+    return PyFloat_FromDouble(seriatim_back_off_of_events(number));
+}
+
 /* command_text(topic): the str, or None */
 PyObject *spy_command_text(PyObject *module, PyObject *topic)
 {

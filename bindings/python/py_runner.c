@@ -130,7 +130,7 @@ static seriatim_runner *runner_unstarted(spy_runner *self)
 /* runner.worker(settings) -> its number */
 static PyObject *runner_worker(PyObject *object, PyObject *tuple)
 {
-    seriatim_runner *runner = runner_unstarted((spy_runner *)object);
+    seriatim_runner *runner = spy_runner_of((spy_runner *)object);
     seriatim_queue_settings settings;
     seriatim_error error = {0};
     size_t worker;
@@ -139,6 +139,21 @@ static PyObject *runner_worker(PyObject *object, PyObject *tuple)
     if (seriatim_runner_worker(runner, &settings, &worker, &error) != SERIATIM_OK)
         return spy_raise_error(spy_state_of(object), &error);
     return PyLong_FromSize_t(worker);
+}
+
+/* runner.withdraw(worker) -> False: it was withdrawn before */
+static PyObject *runner_withdraw(PyObject *object, PyObject *number)
+{
+    seriatim_runner *runner = spy_runner_of((spy_runner *)object);
+    seriatim_error error = {0};
+    size_t worker;
+    int status;
+    if (!runner || spy_size(number, &worker) < 0)
+        return NULL;
+    status = seriatim_runner_withdraw(runner, worker, &error);
+    if (status != SERIATIM_OK && status != SERIATIM_AGAIN)
+        return spy_raise_error(spy_state_of(object), &error);
+    return PyBool_FromLong(status == SERIATIM_OK);
 }
 
 static int runner_shard(PyObject *worker, PyObject *number, seriatim_shard *shard)
@@ -467,6 +482,7 @@ static PyObject *runner_close(PyObject *object, PyObject *ignored)
 
 static PyMethodDef runner_methods[] = {
     {"worker", runner_worker, METH_O, NULL},
+    {"withdraw", runner_withdraw, METH_O, NULL},
     {"group", FAST(runner_group), METH_FASTCALL, NULL},
     {"start", runner_start, METH_NOARGS, NULL},
     {"take", FAST(runner_take), METH_FASTCALL | METH_KEYWORDS, NULL},

@@ -411,6 +411,7 @@ static PyMethodDef native_methods[] = {
     {"forks", native_forks, METH_NOARGS, NULL},
     {"back_off", spy_back_off, METH_O, NULL},
     {"token_parts", spy_token_parts, METH_O, NULL},
+    {"back_off_of_events", spy_back_off_of_events, METH_O, NULL},
     {"command_text", spy_command_text, METH_O, NULL},
     {"printable", spy_printable, METH_O, NULL},
     {"worker_settings", spy_worker_settings, METH_NOARGS, NULL},

@@ -93,6 +93,7 @@ PyObject *spy_load(PyObject *module, PyObject *bytes);
 PyObject *spy_jobs(PyObject *module, PyObject *const *args, Py_ssize_t nargs);
 PyObject *spy_back_off(PyObject *module, PyObject *count);
 PyObject *spy_token_parts(PyObject *module, PyObject *token);
+PyObject *spy_back_off_of_events(PyObject *module, PyObject *count);
 PyObject *spy_command_text(PyObject *module, PyObject *topic);
 PyObject *spy_printable(PyObject *module, PyObject *text);
 PyObject *spy_worker_settings(PyObject *module, PyObject *ignored);

@@ -186,6 +186,12 @@ unsigned seriatim_shard_of(const char *id, size_t len, unsigned shards_count);
  */
 double seriatim_back_off(int64_t retry_count, double random);
 
+/*
+ * The same by the fixed table of the Java library delayedQueue: 10 seconds before the attempts 2 to 9, 60 before 10 to
+ * 19, 300 before 20 to 39, then 1,440. The attempt after the failure that made retry_count `count` is number count + 2.
+ */
+double seriatim_back_off_of_events(int64_t retry_count);
+
 #define SERIATIM_ELSEWHERE ((size_t)-1) /* the group of a shard that another node runs */
 
 /*
@@ -685,11 +691,19 @@ typedef struct seriatim_waiter seriatim_waiter;
 int seriatim_runner_new(const seriatim_node_settings *settings, const char *url, seriatim_runner **runner,
                         seriatim_error *error);
 /*
- * Before start: adds a worker; *worker is its number, from 0 in the order of the calls. INVALID: the message names the
- * field.
+ * Adds a worker; *worker is its number, from 0 in the order of the calls. To a runner that was started, from any
+ * thread: it serves the worker's queue as soon as Redis has answered, unless it has groups of fixed shards. A queue
+ * that was withdrawn is served again, under its earlier number. INVALID: the message names the field, or says that the
+ * queue has a worker or that the groups are fixed; CLOSED: the runner stops; NOMEM.
  */
 int seriatim_runner_worker(seriatim_runner *runner, const seriatim_queue_settings *settings, size_t *worker,
                            seriatim_error *error);
+/*
+ * The runner serves the queue of this worker no more: it claims nothing, hands back what it has claimed and not begun,
+ * and releases the shards when what runs has ended; then other nodes take them. OK; AGAIN: it was withdrawn before;
+ * INVALID: no such worker; NOMEM, and nothing has changed.
+ */
+int seriatim_runner_withdraw(seriatim_runner *runner, size_t worker, seriatim_error *error);
 /*
  * Before start: makes a fixed group of shards with a scheduler and threads of its own; *group is its number. If no
  * group is made, the living nodes divide all shards evenly among themselves, and the shards of this node form group 0.

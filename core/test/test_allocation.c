@@ -311,9 +311,12 @@ static void test_every_allocation_of_a_client_may_fail(void **state)
 
 /* These have no allocator, and need none. */
 static const char *const allocate_nothing[] = {
-    "seriatim_status_name",  "seriatim_status_text", "seriatim_version",       "seriatim_default_allocator",
-    "seriatim_back_off",     "seriatim_split",       "seriatim_shard_of",      "seriatim_printable",
-    "seriatim_command_text", "seriatim_web_redact",  "seriatim_web_load_error"}; /* the last two: types of the host's */
+    "seriatim_status_name", "seriatim_status_text",
+    "seriatim_version",     "seriatim_default_allocator",
+    "seriatim_back_off",    "seriatim_back_off_of_events",
+    "seriatim_split",       "seriatim_shard_of",
+    "seriatim_printable",   "seriatim_command_text",
+    "seriatim_web_redact",  "seriatim_web_load_error"}; /* the last two: types of the host's */
 
 static char *read_source(const char *path)
 {

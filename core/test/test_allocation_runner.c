@@ -116,6 +116,22 @@ static void leave(seriatim_runner *runner, int abandon)
     assert_true(seriatim_runner_stopped(runner));
 }
 
+/* Another worker comes, goes and comes again while the runner runs. */
+static int change_workers(seriatim_runner *runner)
+{
+    seriatim_queue_settings queue = settings_of_queue();
+    size_t worker, again;
+    int status;
+    queue.name = "added";
+    queue.name_len = 5;
+    status = seriatim_runner_worker(runner, &queue, &worker, NULL);
+    if (status == SERIATIM_OK)
+        status = seriatim_runner_withdraw(runner, worker, NULL);
+    if (status == SERIATIM_OK)
+        status = seriatim_runner_worker(runner, &queue, &again, NULL);
+    return status;
+}
+
 static int run(int number)
 {
     static const seriatim_shard shards[] = {{0, 0}, {0, 1}};
@@ -143,6 +159,8 @@ static int run(int number)
     if (status == SERIATIM_OK)
         status = seriatim_runner_start(runner, NULL);
     if (status == SERIATIM_OK) {
+        if (!number)
+            status = change_workers(runner);
         work(runner);
         (void)seriatim_runner_stats_now(runner);
         (void)seriatim_runner_asked(runner);

@@ -83,6 +83,23 @@ static void test_r_retry_9_the_default_back_off_stays_in_its_ranges(void **state
     assert_true(seriatim_back_off(25, 0.5) == 390625 + 15 + 15 * 26);
 }
 
+static void test_r_event_6_the_back_off_of_events_follows_its_table(void **state)
+{
+    double total = 0;
+    int64_t attempt;
+    (void)state;
+    assert_true(seriatim_back_off_of_events(-1) == 10);
+    for (attempt = 2; attempt <= 69; attempt++)
+        total += seriatim_back_off_of_events(attempt - 2);
+    assert_true(total == 49880);
+    for (attempt = 2; attempt <= 1000; attempt++)
+        assert_true(seriatim_back_off_of_events(attempt - 2) == (attempt < 10   ? 10
+                                                                 : attempt < 20 ? 60
+                                                                 : attempt < 40 ? 300
+                                                                                : 1440));
+    assert_true(seriatim_back_off_of_events(INT64_MAX) == 1440);
+}
+
 static void test_the_back_off_of_any_arguments_is_bounded(void **state)
 {
     (void)state;
@@ -163,6 +180,7 @@ int main(void)
         cmocka_unit_test(test_shares_are_even_and_stable),
         cmocka_unit_test(test_reconnects_back_off_in_range),
         cmocka_unit_test(test_r_retry_9_the_default_back_off_stays_in_its_ranges),
+        cmocka_unit_test(test_r_event_6_the_back_off_of_events_follows_its_table),
         cmocka_unit_test(test_the_back_off_of_any_arguments_is_bounded),
         cmocka_unit_test(test_split_deals_all_shards_to_threads),
         cmocka_unit_test(test_split_deals_to_nodes_first),

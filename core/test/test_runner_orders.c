@@ -173,11 +173,70 @@ static void test_r_settings_4_a_server_that_overwrites_settings_names_both_value
     seriatim_link_free(link);
 }
 
+static void wait_for_processed(const team *t, int64_t count)
+{
+    double until = seconds() + 60;
+    while (seriatim_runner_stats_now(t->runner).processed < (uint64_t)count && seconds() < until)
+        pause_ms(2);
+    assert_int_equal(seriatim_runner_stats_now(t->runner).processed, count);
+}
+
+/* R-EVENT-9 in the core: a running server serves a queue that is added, hands it over, and serves it again. */
+static void test_a_worker_is_added_to_a_running_runner_and_withdrawn(void **state)
+{
+    seriatim_queue_settings first = queue_named("first", 2), early = queue_named("early", 1);
+    seriatim_queue_settings late = queue_named("late", 3);
+    size_t queue, number, again;
+    seriatim_link *link = connect_link(&late, &queue);
+    seriatim_error error;
+    journal j;
+    team a, b;
+    (void)state;
+    memset(&j, 0, sizeof j);
+    pthread_mutex_init(&j.lock, NULL);
+    team_push_for(link, queue, 0, 30, 30);
+    team_start(&a, &j, "a", &first, 1);
+    assert_int_equal(seriatim_runner_worker(a.runner, &first, &number, &error), SERIATIM_INVALID);
+    assert_int_equal(seriatim_runner_worker(a.runner, &early, &again, &error), SERIATIM_OK); /* while it starts */
+    assert_int_equal(again, 1);
+    while (seriatim_runner_stats_now(a.runner).shards != 3)
+        pause_ms(2);
+    assert_int_equal(seriatim_runner_worker(a.runner, &late, &number, &error), SERIATIM_OK);
+    assert_int_equal(number, 2);
+    wait_for(&j, &a, NULL, 30);
+    assert_int_equal(seriatim_runner_withdraw(a.runner, number, &error), SERIATIM_OK);
+    assert_int_equal(seriatim_runner_withdraw(a.runner, number, &error), SERIATIM_AGAIN);
+    assert_int_equal(seriatim_runner_withdraw(a.runner, 3, &error), SERIATIM_INVALID);
+    while (seriatim_runner_stats_now(a.runner).shards != 3)
+        pause_ms(2);
+    team_start(&b, &j, "b", &late, 1);
+    team_push_for(link, queue, 30, 30, 30);
+    wait_for(&j, &a, &b, 60);
+    wait_for_processed(&b, 30); /* all of them */
+    late.batch_size = 2;
+    assert_int_equal(seriatim_runner_worker(a.runner, &late, &again, &error), SERIATIM_OK);
+    assert_int_equal(again, number);
+    while (seriatim_runner_stats_now(a.runner).shards < 4) /* it gets its part while b runs */
+        pause_ms(2);
+    assert_true(team_stop(&b) < 20.0);
+    team_push_for(link, queue, 60, 30, 30);
+    wait_for(&j, &a, NULL, 90);
+    assert_int_equal(j.disordered, 0);
+    seriatim_runner_stop(a.runner);
+    assert_int_equal(seriatim_runner_worker(a.runner, &late, &again, &error), SERIATIM_INVALID);
+    assert_int_equal(seriatim_runner_withdraw(a.runner, number, &error), SERIATIM_OK);
+    assert_int_equal(seriatim_runner_worker(a.runner, &late, &again, &error), SERIATIM_CLOSED);
+    assert_true(team_stop(&a) < 20.0);
+    seriatim_link_free(link);
+    pthread_mutex_destroy(&j.lock);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(test_r_settings_4_a_server_that_overwrites_settings_names_both_values, set_up,
                                         tear_down),
+        cmocka_unit_test_setup_teardown(test_a_worker_is_added_to_a_running_runner_and_withdrawn, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_a_node_command_reaches_one_node, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_a_node_command_is_removed_with_its_node, set_up, tear_down),
     };

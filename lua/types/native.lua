@@ -45,6 +45,10 @@ function native.worker_settings() end
 ---@param count integer
 ---@return number seconds
 function native.back_off(count) end
+---The same by the table of delayedQueue.
+---@param count integer
+---@return number seconds
+function native.back_off_of_events(count) end
 ---As a terminal and a log of lines may show it: control characters are escaped, and bytes that are no UTF-8.
 ---@param text string
 ---@return string
@@ -217,6 +221,8 @@ function deliveries:take_from(group, worker, shard) end
 function deliveries:candidates(group, cap) end -- {{worker, shard, lag, size}, ...}
 function deliveries:event() end -- kind, number, text; nil: none
 function deliveries:pulse() end
+---Claims nothing more of the queue of this worker, and hands the shards over. False: it was withdrawn before.
+function deliveries:withdraw(worker) end
 function deliveries:quiet() end
 function deliveries:stop() end
 function deliveries:abandon() end

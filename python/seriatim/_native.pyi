@@ -103,6 +103,9 @@ def back_off(count: int, /) -> float:
 def token_parts(token: bytes, /) -> tuple[Id, Id, int, int] | None:
     """queue, id, fence and number of payloads of a delivery; None: it is no token."""
 
+def back_off_of_events(count: int, /) -> float:
+    """The same by the table of delayedQueue."""
+
 def split(shards: int, nodes: int, node: int, threads: int, /) -> list[list[int]]:
     """The places of this node's shards, dealt to its threads; empty hands are left out."""
 
@@ -211,7 +214,10 @@ class Runner:
         threads: int,
         scheduler: int,
     ) -> None: ...
-    def worker(self, settings: QueueSettings, /) -> int: ...
+    def worker(self, settings: QueueSettings, /) -> int:
+        """Also while it runs. Its number; of a queue that was withdrawn, the earlier one."""
+    def withdraw(self, worker: int, /) -> bool:
+        """Claims nothing more of its queue, and hands the shards over. False: it was withdrawn before."""
     def group(self, scheduler: int, shards: list[tuple[int, int]], /) -> int: ...
     def start(self) -> None: ...
     def take(self, group: int, /, seconds: float | None = None, settled: Delivery | None = None) -> Delivery | None:

@@ -197,12 +197,6 @@ int seriatim_runner_new(const seriatim_node_settings *settings, const char *url,
     return SERIATIM_OK;
 }
 
-int seriatim_runner_worker(seriatim_runner *r, const seriatim_queue_settings *settings, size_t *worker,
-                           seriatim_error *error)
-{
-    return srt_node_worker(r->node, settings, worker, error);
-}
-
 int seriatim_runner_group(seriatim_runner *r, int scheduler, const seriatim_shard *shards, size_t count, size_t *group,
                           seriatim_error *error)
 {

@@ -290,6 +290,27 @@ void seriatim_runner_abandon(seriatim_runner *r)
     runner_tell(r, srt_node_abandon);
 }
 
+int seriatim_runner_worker(seriatim_runner *r, const seriatim_queue_settings *settings, size_t *worker,
+                           seriatim_error *error)
+{
+    int status;
+    pthread_mutex_lock(&r->lock);
+    status = srt_node_worker(r->node, settings, worker, error);
+    runner_order(r);
+    pthread_mutex_unlock(&r->lock);
+    return status;
+}
+
+int seriatim_runner_withdraw(seriatim_runner *r, size_t worker, seriatim_error *error)
+{
+    int status;
+    pthread_mutex_lock(&r->lock);
+    status = srt_node_withdraw(r->node, worker, srt_clock_ms(), error);
+    runner_order(r);
+    pthread_mutex_unlock(&r->lock);
+    return status;
+}
+
 int seriatim_runner_asked(seriatim_runner *r)
 {
     int order;

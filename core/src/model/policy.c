@@ -68,6 +68,11 @@ double seriatim_back_off(int64_t retry_count, double random)
     return seconds < SRT_CENTURY_SECONDS ? seconds : SRT_CENTURY_SECONDS;
 }
 
+double seriatim_back_off_of_events(int64_t retry_count)
+{
+    return retry_count < 8 ? 10 : retry_count < 18 ? 60 : retry_count < 38 ? 300 : 1440;
+}
+
 size_t seriatim_split(size_t shards, size_t nodes, size_t node, size_t threads, size_t *groups)
 {
     size_t i, own = 0;

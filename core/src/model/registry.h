@@ -33,6 +33,10 @@ typedef struct srt_queue {
     unsigned shards_count;
     srt_shard_keys *shards;
     size_t running; /* of a node: ids of all its shards that threads run now */
+    /* Of a node: */
+    int withdrawn; /* it serves the queue no more */
+    int unasked;   /* layout.lua is to be called for it */
+    int unwritten; /* Redis does not have these settings yet */
     /* Of a client: how many shards its next pop begins behind its first one, and how much the queue has gathered of its
      * weight. */
     unsigned pop_shard;

@@ -59,9 +59,8 @@ int srt_node_connected(srt_node *n, srt_channel channel, const char *user, const
     }
     n->stats.connected = 1;
     srt_node_tell(n, SERIATIM_EVENT_LINK, 1, "connected to Redis");
-    for (; n->layouts.asked < n->worker_count; n->layouts.asked++)
-        if (srt_node_ask_layout(n, n->layouts.asked) != SERIATIM_OK)
-            return SERIATIM_NOMEM;
+    if (srt_node_ask_layouts(n) != SERIATIM_OK)
+        return SERIATIM_NOMEM;
     /*
      * After an outage of any length: renew the heartbeat before other nodes find it expired, and wait for new
      * heartbeats of theirs.
@@ -103,12 +102,14 @@ static int command_reply(srt_node *n, srt_request *r, const srt_reply *reply, in
         kind != SRT_ASK_RUN_TIMES)
         srt_node_tell(n, SERIATIM_EVENT_WARNING, status, "%s", error->message);
     if (status == SERIATIM_OK && kind == SRT_ASK_LAYOUT)
-        status = srt_node_layout_known(n, r->place, reply, now, error);
+        status = srt_node_layout_known(n, r, reply, now, error);
     if (status == SERIATIM_READONLY || status == SERIATIM_LOADING ||
-        (status != SERIATIM_OK && kind == SRT_ASK_LAYOUT)) {
+        (status != SERIATIM_OK && kind == SRT_ASK_LAYOUT && n->shard_count == 0)) {
         srt_session_again(&n->sessions[SRT_COMMANDS], r);
         return status;
     }
+    if (status != SERIATIM_OK && kind == SRT_ASK_LAYOUT)
+        srt_node_layout_refused(n);
     if (kind == SRT_ASK_HEARTBEAT && status == SERIATIM_OK) {
         if (srt_heartbeat_answered(n, reply, r->number, now))
             check_all(n, now);

@@ -55,10 +55,19 @@ static void want_shard(srt_node *n, srt_shard *s, int wanted, uint64_t next_owne
     srt_node_wake(n, s, now);
 }
 
-/* Shares the shards of one worker among the living nodes that serve it. `from` is the place of its first shard. */
-static int share_worker(srt_node *n, size_t worker, size_t from, int64_t now)
+/* The first shard of the queue: the others follow it. NULL: it has none yet. */
+static srt_shard *const *shards_of(const srt_node *n, const srt_queue *queue)
 {
-    srt_queue *queue = n->workers[worker];
+    size_t i;
+    for (i = 0; i < n->shard_count; i += n->shards[i]->queue->shards_count)
+        if (n->shards[i]->queue == queue)
+            return &n->shards[i];
+    return NULL;
+}
+
+/* Shares the shards of one queue among the living nodes that serve it. */
+static int share_queue(srt_node *n, const srt_queue *queue, srt_shard *const *shards, int64_t now)
+{
     size_t i, count = 0, cap = n->peers.count + 1;
     uint64_t *nodes = srt_alloc(n->mem, cap * sizeof *nodes);
     unsigned *load = srt_alloc(n->mem, cap * sizeof *load);
@@ -66,12 +75,12 @@ static int share_worker(srt_node *n, size_t worker, size_t from, int64_t now)
     int status = nodes && load && owners ? SERIATIM_OK : SERIATIM_NOMEM;
     unsigned shard;
     for (i = 0; status == SERIATIM_OK && i < n->peers.count; i++)
-        if (serves(&n->peers.list[i], queue) && !(n->quiet && n->peers.list[i].hash == n->hash))
+        if (serves(&n->peers.list[i], queue) && !((n->quiet || queue->withdrawn) && n->peers.list[i].hash == n->hash))
             nodes[count++] = n->peers.list[i].hash;
     if (status == SERIATIM_OK && count > 0) {
         srt_share_shards(srt_hash(queue->name.data, queue->name.len), nodes, count, queue->shards_count, owners, load);
         for (shard = 0; shard < queue->shards_count; shard++)
-            want_shard(n, n->shards[from + shard], nodes[owners[shard]] == n->hash, nodes[owners[shard]], now);
+            want_shard(n, shards[shard], nodes[owners[shard]] == n->hash, nodes[owners[shard]], now);
     }
     srt_free(n->mem, nodes, cap * sizeof *nodes);
     srt_free(n->mem, load, cap * sizeof *load);
@@ -79,19 +88,25 @@ static int share_worker(srt_node *n, size_t worker, size_t from, int64_t now)
     return status;
 }
 
+/* A quiet node keeps its shards until others live; one that has withdrawn the worker has no code for them. */
+void srt_node_share_queue(srt_node *n, const srt_queue *queue, int64_t now)
+{
+    srt_shard *const *shards = shards_of(n, queue);
+    unsigned i;
+    for (i = 0; shards && queue->withdrawn && i < queue->shards_count; i++)
+        want_shard(n, shards[i], 0, 0, now);
+    if (!shards || n->fixed.count || share_queue(n, queue, shards, now) == SERIATIM_OK)
+        return;
+    n->peers.share_again = 1;
+    srt_heartbeat_soon(n, now + 100);
+}
+
 void srt_node_share(srt_node *n, int64_t now)
 {
-    size_t worker, from = 0;
+    size_t worker;
     n->peers.share_again = 0;
-    if (n->fixed.count)
-        return;
-    for (worker = 0; worker < n->worker_count; worker++) {
-        if (share_worker(n, worker, from, now) != SERIATIM_OK) {
-            n->peers.share_again = 1;
-            srt_heartbeat_soon(n, now + 100);
-        }
-        from += n->workers[worker]->shards_count;
-    }
+    for (worker = 0; worker < n->worker_count; worker++)
+        srt_node_share_queue(n, n->workers[worker], now);
 }
 
 void srt_node_forget_peers(srt_node *n)

@@ -3,21 +3,40 @@
 
 #include <string.h>
 
-/* A server writes its settings when it starts; later it only reads what other servers have written. */
+/*
+ * A server writes the settings of a queue when it begins to serve it; later it only reads what other servers have
+ * written.
+ */
 static srt_layout_mode layout_mode(const srt_queue *queue)
 {
-    return queue->generation ? SRT_LAYOUT_LOOK : SRT_LAYOUT_SET;
+    return queue->generation && !queue->unwritten ? SRT_LAYOUT_LOOK : SRT_LAYOUT_SET;
 }
 
-int srt_node_ask_layout(srt_node *n, size_t worker)
+static int ask_layout(srt_node *n, size_t worker)
 {
     const srt_queue *queue = n->workers[worker];
-    srt_request *r = srt_layout_request(&n->registry, &n->sessions[SRT_COMMANDS], queue, layout_mode(queue), 0);
+    srt_layout_mode mode = layout_mode(queue);
+    srt_request *r = srt_layout_request(&n->registry, &n->sessions[SRT_COMMANDS], queue, mode, 0);
     if (!r)
         return SERIATIM_NOMEM;
     r->kind = SRT_ASK_LAYOUT;
     r->place = worker;
+    r->number = mode;
     return srt_session_send(&n->sessions[SRT_COMMANDS], r);
+}
+
+int srt_node_ask_layouts(srt_node *n)
+{
+    size_t i;
+    for (i = 0; n->layouts.unasked && i < n->worker_count; i++) {
+        if (!n->workers[i]->unasked)
+            continue;
+        if (ask_layout(n, i) != SERIATIM_OK)
+            return SERIATIM_NOMEM;
+        n->workers[i]->unasked = 0;
+        n->layouts.unasked--;
+    }
+    return SERIATIM_OK;
 }
 
 void srt_node_look_at_settings(srt_node *n)
@@ -25,7 +44,7 @@ void srt_node_look_at_settings(srt_node *n)
     if (n->layouts.rereading || n->shard_count == 0)
         return;
     n->layouts.reread = (n->layouts.reread + 1) % n->worker_count;
-    n->layouts.rereading = srt_node_ask_layout(n, n->layouts.reread) == SERIATIM_OK;
+    n->layouts.rereading = ask_layout(n, n->layouts.reread) == SERIATIM_OK;
 }
 
 static int add_shard(srt_node *n, size_t worker, unsigned index)
@@ -63,7 +82,7 @@ static void take_fixed(srt_node *n)
                           n->workers[n->fixed.shards[i].worker]->name.data);
             continue;
         }
-        s->wanted = 1;
+        s->wanted = !s->queue->withdrawn;
         s->group = n->fixed.groups[i];
     }
 }
@@ -84,39 +103,77 @@ static int make_room(srt_node *n)
     return SERIATIM_OK;
 }
 
-static void unmake_shards(srt_node *n)
+/* Removes the shards behind the first `count`. Nothing of them is in use. */
+static void unmake_shards(srt_node *n, size_t count)
 {
-    while (n->shard_count > 0)
+    while (n->shard_count > count)
         srt_free(n->mem, n->shards[--n->shard_count], sizeof **n->shards);
 }
 
-/* All layouts are known: makes the shards and sends the first heartbeat. */
-static int make_shards(srt_node *n, int64_t now)
+static int add_shards(srt_node *n, size_t worker)
+{
+    unsigned i;
+    for (i = 0; i < n->workers[worker]->shards_count; i++)
+        if (add_shard(n, worker, i) != SERIATIM_OK)
+            return SERIATIM_NOMEM;
+    return SERIATIM_OK;
+}
+
+/* Room for `more` shards in the node's list and in its timers. */
+static int grow_shards(srt_node *n, size_t more)
 {
     void *shards = n->shards, *heap = n->timers.heap;
-    size_t worker, total = 0;
-    unsigned i;
-    for (worker = 0; worker < n->worker_count; worker++)
-        total += n->workers[worker]->shards_count;
-    if (srt_grow(n->mem, &shards, &n->shard_cap, total, sizeof *n->shards) != SERIATIM_OK)
+    if (srt_grow(n->mem, &shards, &n->shard_cap, n->shard_count + more, sizeof *n->shards) != SERIATIM_OK)
         return SERIATIM_NOMEM;
     n->shards = shards;
-    if (srt_grow(n->mem, &heap, &n->timers.cap, total, sizeof *n->timers.heap) != SERIATIM_OK)
+    if (srt_grow(n->mem, &heap, &n->timers.cap, n->shard_count + more, sizeof *n->timers.heap) != SERIATIM_OK)
         return SERIATIM_NOMEM;
     n->timers.heap = heap;
-    for (worker = 0; worker < n->worker_count; worker++)
-        for (i = 0; i < n->workers[worker]->shards_count; i++)
-            if (add_shard(n, worker, i) != SERIATIM_OK) {
-                unmake_shards(n);
-                return SERIATIM_NOMEM;
-            }
+    return SERIATIM_OK;
+}
+
+/* Makes the shards of the workers from `worker` up to `end`, or none of them. */
+static int make_shards(srt_node *n, size_t worker, size_t end)
+{
+    size_t before = n->shard_count;
+    int status = SERIATIM_OK;
+    for (; status == SERIATIM_OK && worker < end; worker++) {
+        status = grow_shards(n, n->workers[worker]->shards_count);
+        if (status == SERIATIM_OK)
+            status = add_shards(n, worker);
+    }
+    if (status == SERIATIM_OK)
+        status = make_room(n);
+    if (status != SERIATIM_OK)
+        unmake_shards(n, before);
+    return status;
+}
+
+/* All layouts are known: makes the shards and sends the first heartbeat. */
+static int make_first_shards(srt_node *n, int64_t now)
+{
+    if (srt_node_describe(n) != SERIATIM_OK || make_shards(n, 0, n->worker_count) != SERIATIM_OK)
+        return SERIATIM_NOMEM; /* described again: workers may have been added since the start */
     take_fixed(n);
     if (make_room(n) != SERIATIM_OK) {
-        unmake_shards(n);
+        unmake_shards(n, 0);
         return SERIATIM_NOMEM;
     }
     n->heartbeat.at = now;
     n->sampler.at = now;
+    return SERIATIM_OK;
+}
+
+/* The layout of a worker that was added to a running node is known: from now on this node takes its part of it. */
+static int serve_added(srt_node *n, size_t worker, int64_t now)
+{
+    seriatim_shard first = {0, 0};
+    first.worker = worker;
+    if (find_shard(n, first))
+        return SERIATIM_OK;
+    if (srt_node_describe(n) != SERIATIM_OK || make_shards(n, worker, worker + 1) != SERIATIM_OK)
+        return SERIATIM_NOMEM;
+    srt_node_announce(n, now);
     return SERIATIM_OK;
 }
 
@@ -156,7 +213,7 @@ static int layout_came(srt_node *n, srt_queue *queue, const srt_reply *reply, se
         status = srt_fail(error, SERIATIM_PROTOCOL, "the layout of the queue cannot be read");
     if (status != SERIATIM_OK)
         return status;
-    n->layouts.missing--;
+    n->layouts.missing -= n->shard_count == 0;
     if (queue->shards_count != queue->own.shards_count)
         srt_node_tell(n, SERIATIM_EVENT_WARNING, queue->shards_count,
                       "queue \"%.*s\" has %u shards in Redis; shards_count = %lld only creates a queue",
@@ -165,15 +222,36 @@ static int layout_came(srt_node *n, srt_queue *queue, const srt_reply *reply, se
     return SERIATIM_OK;
 }
 
-int srt_node_layout_known(srt_node *n, size_t worker, const srt_reply *reply, int64_t now, seriatim_error *error)
+/* The settings of a worker that is served again are in Redis. */
+static void settings_written(srt_node *n, srt_queue *queue, int64_t now)
 {
-    srt_queue *queue = n->workers[worker];
+    queue->unwritten = 0;
+    queue->now = queue->code;
+    n->layouts.rereading = 0;
+    srt_node_wake_threads(n); /* serial_shards may let more run */
+    take_fixed(n);
+    srt_node_announce(n, now);
+    srt_node_share_queue(n, queue, now);
+}
+
+int srt_node_layout_known(srt_node *n, const srt_request *r, const srt_reply *reply, int64_t now, seriatim_error *error)
+{
+    srt_queue *queue = n->workers[r->place];
     int status = SERIATIM_OK;
-    if (queue->generation)
-        settings_seen(n, queue, reply);
-    else
+    if (!queue->generation)
         status = layout_came(n, queue, reply, error);
-    if (status == SERIATIM_OK && n->layouts.missing == 0 && n->shard_count == 0 && make_shards(n, now) != SERIATIM_OK)
-        return srt_fail_plain(error, SERIATIM_NOMEM);
-    return status;
+    else if (r->number == SRT_LAYOUT_SET)
+        settings_written(n, queue, now);
+    else
+        settings_seen(n, queue, reply);
+    if (status != SERIATIM_OK || n->layouts.missing > 0)
+        return status;
+    status = n->shard_count == 0 ? make_first_shards(n, now) : serve_added(n, r->place, now);
+    return status == SERIATIM_OK ? status : srt_fail_plain(error, status);
+}
+
+/* A running node keeps its connection, and asks again with a later heartbeat. */
+void srt_node_layout_refused(srt_node *n)
+{
+    n->layouts.rereading = 0;
 }

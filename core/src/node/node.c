@@ -160,24 +160,81 @@ void srt_node_free(srt_node *n)
     srt_free(n->mem, n, sizeof *n);
 }
 
-int srt_node_worker(srt_node *n, const seriatim_queue_settings *settings, size_t *worker, seriatim_error *error)
+/* Whether this node can take a worker now. *known: a worker of this queue was withdrawn, and is served again. */
+static int check_worker(const srt_node *n, const seriatim_queue_settings *settings, srt_queue **known,
+                        seriatim_error *error)
 {
-    void *workers = n->workers;
-    srt_queue *queue;
-    int status;
-    if (settings->name && srt_registry_find(&n->registry, settings->name, settings->name_len))
+    *known = settings->name ? srt_registry_find(&n->registry, settings->name, settings->name_len) : NULL;
+    if (*known && !(*known)->withdrawn)
         return srt_fail(error, SERIATIM_INVALID, "two workers have the queue_name \"%.*s\"", (int)settings->name_len,
                         settings->name);
     if (settings->shards_count < 1)
         return srt_fail(error, SERIATIM_INVALID, "shards_count must be from 1 to %d", SERIATIM_MAX_SHARDS);
+    if (n->stopping)
+        return srt_fail(error, SERIATIM_CLOSED, "the server stops");
+    if (n->described && n->fixed.count && !*known)
+        return srt_fail(error, SERIATIM_INVALID,
+                        "build_splitter has fixed the shards of this server, so no worker can be added while it runs");
+    return SERIATIM_OK;
+}
+
+static void ask_layout_of(srt_node *n, srt_queue *queue)
+{
+    n->layouts.unasked += !queue->unasked;
+    queue->unasked = 1;
+    queue->unwritten = queue->generation != 0;
+}
+
+/* Of a worker that was withdrawn: its number, its shards and their state have stayed. */
+static int serve_again(srt_node *n, srt_queue *queue, size_t *worker, seriatim_error *error)
+{
+    queue->withdrawn = 0;
+    if (n->described && srt_node_describe(n) != SERIATIM_OK) {
+        queue->withdrawn = 1;
+        return srt_fail_plain(error, SERIATIM_NOMEM);
+    }
+    for (*worker = 0; n->workers[*worker] != queue; ++*worker)
+        ;
+    ask_layout_of(n, queue);
+    return SERIATIM_OK;
+}
+
+int srt_node_worker(srt_node *n, const seriatim_queue_settings *settings, size_t *worker, seriatim_error *error)
+{
+    void *workers = n->workers;
+    srt_queue *queue, *known;
+    int status = check_worker(n, settings, &known, error);
+    if (status != SERIATIM_OK)
+        return status;
     if (srt_grow(n->mem, &workers, &n->worker_cap, n->worker_count + 1, sizeof *n->workers) != SERIATIM_OK)
         return srt_fail_plain(error, SERIATIM_NOMEM);
     n->workers = workers;
     status = srt_registry_add(&n->registry, settings, &queue, error);
     if (status != SERIATIM_OK)
         return status;
+    if (known)
+        return serve_again(n, queue, worker, error);
     *worker = n->worker_count;
     n->workers[n->worker_count++] = queue;
+    n->layouts.missing += n->shard_count == 0;
+    ask_layout_of(n, queue);
+    return SERIATIM_OK;
+}
+
+int srt_node_withdraw(srt_node *n, size_t worker, int64_t now, seriatim_error *error)
+{
+    srt_queue *queue = worker < n->worker_count ? n->workers[worker] : NULL;
+    if (!queue)
+        return srt_fail(error, SERIATIM_INVALID, "no worker has the number %lu", (unsigned long)worker);
+    if (queue->withdrawn)
+        return SERIATIM_AGAIN;
+    queue->withdrawn = 1;
+    if (n->described && srt_node_describe(n) != SERIATIM_OK) {
+        queue->withdrawn = 0;
+        return srt_fail_plain(error, SERIATIM_NOMEM);
+    }
+    srt_node_announce(n, now);
+    srt_node_share_queue(n, queue, now);
     return SERIATIM_OK;
 }
 
@@ -221,22 +278,29 @@ int srt_node_group(srt_node *n, int scheduler, const seriatim_shard *shards, siz
 }
 
 /*
- * What other nodes read: 'b' (shares all shards) or 'f' (fixed groups), the queues by checksum, then the host's text.
+ * What other nodes read: 'b' (shares all shards), 'f' (fixed groups), 'q' (quiet) or 's' (stopping), the queues by
+ * checksum, then the host's text.
  */
-static int node_describe(srt_node *n)
+int srt_node_describe(srt_node *n)
 {
+    const char *host = n->description.data;
+    size_t left = n->description.len, i, b;
     srt_bytes text;
-    size_t i, b;
     srt_bytes_init(&text, n->mem);
-    srt_bytes_addc(&text, n->fixed.count ? 'f' : 'b');
+    srt_bytes_addc(&text, n->described ? *host : n->fixed.count ? 'f' : 'b');
     for (i = 0; i < n->worker_count; i++) {
         uint32_t crc = srt_crc32(n->workers[i]->name.data, n->workers[i]->name.len);
+        if (n->workers[i]->withdrawn)
+            continue;
         srt_bytes_addc(&text, ' ');
         for (b = 0; b < 8; b++)
             srt_bytes_addc(&text, "0123456789abcdef"[(crc >> (28 - 4 * b)) & 15]);
     }
-    srt_bytes_addc(&text, '|');
-    srt_bytes_add(&text, n->description.data, n->description.len);
+    for (; n->described && *host != '|'; left--)
+        host++;
+    if (!n->described)
+        srt_bytes_addc(&text, '|');
+    srt_bytes_add(&text, host, left);
     if (text.failed) {
         srt_bytes_free(&text);
         return SERIATIM_NOMEM;
@@ -252,10 +316,9 @@ int srt_node_start(srt_node *n, int64_t now, seriatim_error *error)
         return srt_fail(error, SERIATIM_INVALID, "workers must not be empty");
     if (n->group_count == 0 && !node_add_group(n, n->scheduler, n->threads))
         return srt_fail_plain(error, SERIATIM_NOMEM);
-    if (!n->described && node_describe(n) != SERIATIM_OK)
+    if (!n->described && srt_node_describe(n) != SERIATIM_OK)
         return srt_fail_plain(error, SERIATIM_NOMEM);
     n->described = 1; /* the host calls this again if it could not open a descriptor or start a thread */
-    n->layouts.missing = n->worker_count;
     n->opening = 1;
     n->opened_by = SRT_NEVER;
     n->heartbeat.at = n->heartbeat.pulse_at = n->heartbeat.answered_at = n->heartbeat.began = now;

@@ -196,11 +196,15 @@ typedef struct srt_events {
     size_t lost; /* more than the ring holds */
 } srt_events;
 
-/* The workers' layouts are asked for at the start, then one worker's settings with each heartbeat. */
+/*
+ * The workers' layouts are asked for at the start, or when the worker is added to a running node; then one worker's
+ * settings with each heartbeat.
+ */
 typedef struct srt_layouts {
-    size_t asked, missing;
-    size_t reread; /* the worker whose settings were read again last */
-    int rereading; /* that read is not answered */
+    size_t unasked; /* workers whose layouts are to be asked for */
+    size_t missing; /* those that the first shards wait for */
+    size_t reread;  /* the worker whose settings were read again last */
+    int rereading;  /* that read is not answered */
 } srt_layouts;
 
 /* Shards that the host has given to groups by name. */
@@ -393,13 +397,25 @@ void srt_ready_update(srt_group *group, srt_shard *shard);
 /* The shard that is to be taken from next, or NULL. */
 srt_shard *srt_ready_best(const srt_group *group);
 
-int srt_node_ask_layout(srt_node *node, size_t worker);
+/* Writes what other nodes read, anew if it was written before. OK or NOMEM, which leaves it as it was. */
+int srt_node_describe(srt_node *node);
+/* Other nodes are told to read it at once, so that all share the shards anew. */
+void srt_node_announce(srt_node *node, int64_t now);
+/* The shards of this queue get owners anew; of a withdrawn one, this node wants none. */
+void srt_node_share_queue(srt_node *node, const srt_queue *queue, int64_t now);
+/* Asks for the layouts of the workers that were added. OK, or NOMEM: some are still to be asked for. */
+int srt_node_ask_layouts(srt_node *node);
 /*
  * With each heartbeat the settings of one queue are read again, so that a server acts by what a later one has written.
  */
 void srt_node_look_at_settings(srt_node *node);
-/* After an error the next connection asks again. */
-int srt_node_layout_known(srt_node *node, size_t worker, const srt_reply *reply, int64_t now, seriatim_error *error);
+/*
+ * The answer to such a request. After an error, a node without shards asks again on the next connection, and one with
+ * shards (srt_node_layout_refused) with a later heartbeat.
+ */
+int srt_node_layout_known(srt_node *node, const srt_request *r, const srt_reply *reply, int64_t now,
+                          seriatim_error *error);
+void srt_node_layout_refused(srt_node *node);
 
 int srt_node_drained(const srt_node *node);
 /* No suspect is looked for any more: all threads go on, unless another suspect is claimed already. */

@@ -88,6 +88,8 @@ int64_t srt_node_tick(srt_node *n, int64_t now)
 {
     int64_t next = n->poll_at, quarantine;
     srt_shard *s;
+    if (n->layouts.unasked && n->sessions[SRT_COMMANDS].connected)
+        srt_node_ask_layouts(n); /* after NOMEM the next tick asks for the rest */
     if (srt_heartbeat_due(n, now))
         srt_heartbeat_send(n, n->lease_ms, now);
     node_poll(n, now);
@@ -126,16 +128,10 @@ static void wake_all(srt_node *n, int64_t now)
         srt_node_wake(n, n->shards[i], now);
 }
 
-/*
- * Writes into the description that this node gives up its shards, and wakes the other nodes, which share the shards
- * among them.
- */
-static void announce_leaving(srt_node *n, int64_t now)
+void srt_node_announce(srt_node *n, int64_t now)
 {
     srt_session *session = &n->sessions[SRT_COMMANDS];
     srt_request *r;
-    if (n->description.len)
-        n->description.data[0] = n->stopping ? 's' : 'q';
     if (!session->connected || !n->shard_count)
         return;
     srt_heartbeat_send(n, n->lease_ms, now);
@@ -147,6 +143,14 @@ static void announce_leaving(srt_node *n, int64_t now)
     srt_request_arg(r, n->nodes_channel.data, n->nodes_channel.len);
     srt_request_text(r, "stop");
     srt_session_send(session, r);
+}
+
+/* From now on the other nodes share our shards among them: writes so into the description and wakes the other nodes. */
+static void announce_leaving(srt_node *n, int64_t now)
+{
+    if (n->description.len)
+        n->description.data[0] = n->stopping ? 's' : 'q';
+    srt_node_announce(n, now);
 }
 
 /* This node claims nothing more, so its shards go to other nodes as soon as other nodes live. */

@@ -13,6 +13,13 @@ static VALUE policy_back_off(VALUE self, VALUE count)
     return DBL2NUM(seriatim_back_off(NUM2LL(count), rb_genrand_real()));
 }
 
+/* Native.back_off_of_events(count) -> the same by the table of delayedQueue */
+static VALUE policy_back_off_of_events(VALUE self, VALUE count)
+{
+    (void)self;
+    return DBL2NUM(seriatim_back_off_of_events(NUM2LL(count)));
+}
+
 /* Native.split(shards, nodes, node, threads) -> [[place, ...], ...]: this node's shards, dealt to its threads */
 static VALUE policy_split(VALUE self, VALUE shards, VALUE nodes, VALUE node, VALUE threads)
 {
@@ -71,6 +78,7 @@ void srb_init_policy(void)
     rb_define_singleton_method(srb_native, "command_text", policy_command_text, 1);
     rb_define_singleton_method(srb_native, "printable", policy_printable, 1);
     rb_define_singleton_method(srb_native, "back_off", policy_back_off, 1);
+    rb_define_singleton_method(srb_native, "back_off_of_events", policy_back_off_of_events, 1);
     rb_define_singleton_method(srb_native, "split", policy_split, 4);
     rb_define_singleton_method(srb_native, "shard_of", policy_shard_of, 2);
 }

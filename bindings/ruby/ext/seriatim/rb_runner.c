@@ -110,6 +110,16 @@ static VALUE runner_worker(VALUE self, VALUE array)
     return SIZET2NUM(worker);
 }
 
+/* runner.withdraw(worker) -> false: it was withdrawn before */
+static VALUE runner_withdraw(VALUE self, VALUE worker)
+{
+    seriatim_error error = {0};
+    int status = seriatim_runner_withdraw(runner_of(self), NUM2SIZET(worker), &error);
+    if (status != SERIATIM_OK && status != SERIATIM_AGAIN)
+        srb_raise_error(&error);
+    return status == SERIATIM_OK ? Qtrue : Qfalse;
+}
+
 static seriatim_shard runner_shard(VALUE pair)
 {
     seriatim_shard shard;
@@ -799,6 +809,7 @@ void srb_init_runner(void)
     rb_define_alloc_func(klass, runner_allocate);
     rb_define_method(klass, "initialize", runner_initialize, -1);
     rb_define_method(klass, "worker", runner_worker, 1);
+    rb_define_method(klass, "withdraw", runner_withdraw, 1);
     rb_define_method(klass, "group", runner_group, 2);
     rb_define_method(klass, "start", runner_start, 0);
     rb_define_method(klass, "take", runner_take, 1);

@@ -19,6 +19,7 @@ typedef enum srt_channel { SRT_COMMANDS, SRT_WAKES, SRT_CHANNELS } srt_channel;
 int srt_node_new(const seriatim_node_settings *settings, srt_node **node, seriatim_error *error);
 void srt_node_free(srt_node *node);
 int srt_node_worker(srt_node *node, const seriatim_queue_settings *settings, size_t *worker, seriatim_error *error);
+int srt_node_withdraw(srt_node *node, size_t worker, int64_t now, seriatim_error *error);
 int srt_node_group(srt_node *node, int scheduler, const seriatim_shard *shards, size_t count, size_t *group,
                    seriatim_error *error);
 /* To be called before the first connection: checks that the node has at least one worker and group. */
