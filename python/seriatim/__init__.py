@@ -101,6 +101,7 @@ from ._errors import (
     Unsupported,
     UsageError,
 )
+from ._events import Events, events
 from ._pull import apop, delivery, pop
 from ._server.batch import Batch
 from ._server.schedulers import Candidate, build_lag_scheduler, build_priority_scheduler, build_seq_scheduler
@@ -154,6 +155,7 @@ __all__ = [
     "DeadRecord",
     "Delivery",
     "Error",
+    "Events",
     "ExhaustedJob",
     "Explanation",
     "Figures",
@@ -197,6 +199,7 @@ __all__ = [
     "build_priority_scheduler",
     "build_seq_scheduler",
     "delivery",
+    "events",
     "nodes",
     "pop",
     "quiet_node",

@@ -51,7 +51,10 @@ CHECKS: dict[str, Callable[[str, Any], object]] = {
 }
 
 all_workers: list[type[Worker]] = []
-"""All classes that were derived from Worker, in that order."""
+"""All classes that were derived from Worker, in that order, but for those of events."""
+
+event_workers: list[type[Worker]] = []
+"""Those of the types of events that have a handler in this process: every server of it runs them."""
 
 _lock = threading.RLock()
 

@@ -49,6 +49,7 @@ require "seriatim/client/queue"
 require "seriatim/client/ick"
 require "seriatim/worker"
 require "seriatim/client/delivery"
+require "seriatim/client/events"
 require "seriatim/client/pop"
 require "seriatim/server/splitters"
 require "seriatim/server/schedulers"
@@ -63,6 +64,7 @@ module Seriatim
   extend Schedulers::Builders
   extend NodeCommands
   extend Pull
+  extend EventsBuilder
 
   def self.connections_changed = Pool.reset
   private_class_method :connections_changed

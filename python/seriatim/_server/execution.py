@@ -95,7 +95,7 @@ class Execution:
         """On the event loop: what is async, and needs no thread, itself; all else on one of the server's threads."""
         error: BaseException | None = None
         try:
-            if self._delivery.kind != RUN or not self._read_json():
+            if self._delivery.kind != RUN or not self._ref.is_async or not self._read_json():
                 await self._in_thread(self._by_kind)
                 return
             try:

@@ -32,13 +32,14 @@ from .._client.connection import Connection
 from .._errors import Closed
 from .._settings import settings
 from .._version import __version__
+from .._worker import Worker, event_workers
 from . import health, splitters
 from .event_loop import LoopThread
 from .execution import Ref
 from .host import AsyncHost, Host, Source
 from .schedulers import LAG, Builtin, Scheduler, build as build_scheduler
 from .splitters import Shard, Splitter
-from .workers import chosen as chosen_workers
+from .workers import chosen as chosen_workers, queue_names
 
 BOOT_SECONDS = 10  # how long a start waits for Redis
 EVENT_NAMES = {"recovered": "recover", "failures": "fail"}  # in the log, where they differ
@@ -68,6 +69,7 @@ class Server:
         Raises UsageError: no worker, one without perform, two of one queue, an unknown queue.
         """
         self._threads_count = settings.threads_per_node if threads is None else validate.integer("threads", threads, 1, 10_000)
+        self._queues = queues
         self._workers = chosen_workers(workers, queues)
         host = re.sub(r"[^A-Za-z0-9_.-]", "-", socket.gethostname())[:24]
         self._pid = os.getpid()
@@ -143,11 +145,13 @@ class Server:
         self._context = contextvars.copy_context()
         self._refs = [Ref(worker) for worker in self._workers]
         self._url = redis_url.resolve()
-        shards = self._look_up_shards()
+        shards = self._look_up_shards(self._workers)
         self._shards_count = len(shards)
         health.check(self._url)
         self._start_runner(splitters.groups(splitter, shards, self._threads_count), scheduler)
         _running.add(self)
+        for worker in [worker for worker in event_workers if worker not in self._workers]:
+            self._serve(worker)  # on_server_init has added its handler
         queues = ", ".join(_log.utf8(worker.queue_name) for worker in self._workers)
         _log.info("start", f"node {self._id} with {self._parallel} runs {queues} on {self._redacted_url}")
         return self
@@ -178,6 +182,40 @@ class Server:
         self._left.wait()
         return self._clean
 
+    def _serve(self, worker: type[Worker]) -> None:
+        """
+        Runs one more worker from now on, or one that was withdrawn, unless this server was told to run other queues. Raises
+        Error: Redis cannot be reached or refuses the queue.
+        """
+        if self._queues is not None and worker.queue_name not in queue_names(self._queues):
+            return
+        shards = self._look_up_shards([worker])
+        added = worker not in self._workers
+        if added:
+            self._workers.append(worker)
+            self._refs.append(Ref(worker))  # before the runner knows it: the first delivery may come before this returns
+            self._shards_count += len(shards)
+        else:
+            self._refs[self._workers.index(worker)] = Ref(worker)
+        try:
+            self._runner.worker(worker._queue_settings())
+        except Exception as error:
+            if added:
+                self._workers.pop()
+                self._refs.pop()
+            if not isinstance(error, Closed):  # it stops
+                raise
+        else:
+            _log.info("start", f"node {self._id} runs {_log.utf8(worker.queue_name)}, too")
+
+    def _withdraw(self, worker: type[Worker]) -> None:
+        """Runs the worker no more: claims nothing of its queue, and hands the shards over when what runs has finished."""
+        try:
+            if worker in self._workers and self._runner.withdraw(self._workers.index(worker)):
+                _log.info("stop", f"node {self._id} runs {_log.utf8(worker.queue_name)} no more")
+        except Closed:
+            pass  # it stops
+
     # ---- start
 
     def _check_hooks(self) -> tuple[Splitter, Scheduler]:
@@ -186,14 +224,14 @@ class Server:
         validate.functions("client_middlewares", settings.client_middlewares)
         return splitters.build(), build_scheduler()
 
-    def _look_up_shards(self) -> list[Shard]:
+    def _look_up_shards(self, workers: list[type[Worker]]) -> list[Shard]:
         """The shards as Redis has them, which it does even for the first start of a queue."""
         connection = Connection(self._url, settings.namespace, redis_url.named_by())
         try:
             self._redacted_url = connection.url
             return [
                 Shard(worker, index)
-                for worker in self._workers
+                for worker in workers
                 for index in range(connection.layout(worker._queue_settings(), limit=BOOT_SECONDS))
             ]
         finally:
@@ -343,6 +381,11 @@ class Server:
 def _builtin(scheduler: Scheduler) -> int:
     """The core's number; of a scheduler of the application's own the core knows nothing."""
     return scheduler.number if isinstance(scheduler, Builtin) else _builtin(LAG)
+
+
+def running() -> list[Server]:
+    """The servers of this process that have started and not stopped."""
+    return [server for server in list(_running) if server._pid == os.getpid()]
 
 
 def stalled() -> str | None:

@@ -20,7 +20,7 @@ def chosen(given: Any = None, queues: Sequence[str | bytes] | None = None) -> li
 
     Raises UsageError.
     """
-    workers = list(dict.fromkeys(map(find, _resolve(given))))
+    workers = list(dict.fromkeys([*map(find, _resolve(given)), *_worker.event_workers]))
     if not workers:
         raise UsageError("no workers: set seriatim.workers, or derive a class from seriatim.Worker")
     _refuse_double_queues(workers)
@@ -90,8 +90,12 @@ def _refuse_double_queues(workers: list[type[Worker]]) -> None:
             raise UsageError(f"workers: {names} have the same queue_name {worker.queue_name!r}")
 
 
+def queue_names(queues: Sequence[str | bytes]) -> list[str]:
+    return [name.decode("utf-8", "surrogateescape") if isinstance(name, bytes) else name for name in queues]
+
+
 def _of_queues(workers: list[type[Worker]], queues: Sequence[str | bytes]) -> list[type[Worker]]:
-    wanted = [name.decode("utf-8", "surrogateescape") if isinstance(name, bytes) else name for name in queues]
+    wanted = queue_names(queues)
     known = [worker.queue_name for worker in workers]
     unknown = [name for name in wanted if name not in known]
     if unknown:

@@ -54,8 +54,9 @@ module Seriatim
     # @raise [UsageError] no worker, one without perform, two of one queue, an unknown queue
     def initialize(workers: nil, queues: nil, threads: nil)
       @threads_count = threads ? Validate.integer("threads", threads, 1..10_000) : Seriatim.threads_per_node
+      @queues = queues
       @workers = Workers.chosen(workers, queues)
-      @refs = @workers.map { |worker| Ref.new(worker, Seriatim.reload_workers && worker.name) }
+      @refs = @workers.map { |worker| ref(worker) }
       @generation = Native.generation
       @id = "#{Socket.gethostname.gsub(/[^A-Za-z0-9_.-]/, "-")[0, 24]}-#{Process.pid}-#{SecureRandom.hex(8)}"
       @lock = Mutex.new
@@ -76,7 +77,7 @@ module Seriatim
       Seriatim.on_server_init&.call
       check_hooks
       @url = RedisUrl.resolve
-      @shards = look_up_shards
+      @shards = look_up_shards(@workers)
       Health.check(@url)
       @groups = Splitters.groups(@splitter, @shards, @threads_count)
       @schedulers = [@scheduler, *Array.new((@groups || [nil]).size - 1) { Schedulers.build }]
@@ -87,6 +88,7 @@ module Seriatim
       Server.running << self
       @heartbeat_thread = Thread.new { heartbeat_loop }
       hosts.each { |host| spawn(host) }
+      (Events.workers - @workers).each { |worker| serve(worker) } # those that on_server_init has added
       Log.info("start", "node #{@id} with #{@threads.size} threads runs #{@workers.map(&:queue_name).join(", ")} on #{@redacted_url}")
       self
     end
@@ -122,6 +124,29 @@ module Seriatim
       await(LEAVE_SECONDS) { @runner.stopped? }
     rescue Closed
       nil
+    end
+
+    # Runs one more worker from now on, or one that was withdrawn, unless this server was told to run other queues.
+    # @api private
+    # @raise [Error] Redis cannot be reached or refuses the queue
+    def serve(worker)
+      return unless @queues.nil? || @queues.include?(worker.queue_name)
+
+      shards = look_up_shards([worker])
+      add_to_runner(worker)
+      @lock.synchronize { @shards |= shards }
+      Log.info("start", "node #{@id} runs #{worker.queue_name}, too")
+    rescue Closed
+      nil # it stops
+    end
+
+    # Runs the worker no more: claims nothing of its queue, and hands the shards over when what runs has finished.
+    # @api private
+    def withdraw(worker)
+      number = @workers.index(worker) or return
+      Log.info("stop", "node #{@id} runs #{worker.queue_name} no more") if @runner.withdraw(number)
+    rescue Closed
+      nil # it stops
     end
 
     # @return [Boolean]
@@ -173,6 +198,18 @@ module Seriatim
 
     # ---- start
 
+    def ref(worker) = Ref.new(worker, Seriatim.reload_workers && worker.name)
+
+    # The first delivery may come before the runner has answered, so its number must lead to the worker before that.
+    def add_to_runner(worker)
+      added = !@workers.include?(worker)
+      [[@refs, ref(worker)], [@workers, worker]].each { |list, item| list << item } if added
+      @runner.worker(worker.queue_settings)
+    rescue StandardError
+      [@refs, @workers].each(&:pop) if added
+      raise
+    end
+
     # Whatever can be refused before Redis is asked; on_server_init may have changed it.
     def check_hooks
       Validate.callables("server_middlewares", Seriatim.server_middlewares)
@@ -182,10 +219,10 @@ module Seriatim
     end
 
     # The shards as Redis has them, which it does even for the first start of a queue.
-    def look_up_shards
+    def look_up_shards(workers)
       connection = Connection.new(@url, Seriatim.namespace, RedisUrl.named_by)
       @redacted_url = connection.url
-      @workers.flat_map do |worker|
+      workers.flat_map do |worker|
         Array.new(connection.layout(worker.queue_settings, limit: BOOT_SECONDS)) { |index| Shard.new(worker, index) }
       end
     ensure

@@ -11,7 +11,6 @@ module Seriatim
       @runner = server.runner
       @group = group
       @scheduler = scheduler unless scheduler.is_a?(Schedulers::Builtin)
-      @shards_count = server.shards_count if @scheduler
     end
 
     # Until the runner says that there will be no more. Interrupts reach waits and user code only.
@@ -50,7 +49,7 @@ module Seriatim
 
     # Without candidates the core may still have something that no scheduler chooses: dead jobs to tell of, the end.
     def scheduled
-      rows = @runner.candidates(@group, @shards_count)
+      rows = @runner.candidates(@group, @server.shards_count)
       return @runner.take(@group) if rows.empty?
 
       candidates = rows.map { |number, *rest| Schedulers::Candidate.new(@server.worker(number).module, *rest) }

@@ -1,0 +1,219 @@
+-- Delayed events: each type of event is a queue NAME:TYPE, whose handler ends an event by returning true.
+--
+--     local events = seriatim.events "billing"
+--
+--     events:on("InvoiceDue", function(event, context)
+--       remind(event.invoice)
+--       return true
+--     end, { max_running = 5 })
+--
+--     events:enqueue("InvoiceDue", { id = "i-1", event = { invoice = 1 }, delay = 86400 })
+--
+-- Every server of the application runs the handlers, beside the workers that it was given. Each thread of a server has a Lua
+-- state of its own, which loads the application again: so handlers are given while the application is loaded.
+
+local push = require "seriatim.client.push"
+local validate = require "seriatim.client.validate"
+local errors = require "seriatim.errors"
+local native = require "seriatim.native"
+local worker = require "seriatim.worker"
+
+local ATTEMPTS = 70
+local MAX_RUNNING = 10
+local LONGEST_DELAY = 100 * 365.25 * 86400 -- seconds
+
+---@class seriatim.EventOptions
+---@field max_running integer?  10; how many events of the type a process handles at once, 1 to 100
+---@field attempts integer?  70; after how many runs an event that always fails goes to the morgue, 1 to 100
+---seconds until the next run: "delayed_queue", the table of the library of that name; a function that gets how many retries
+---there were (from 0); or a list, whose last element goes for all later ones
+---@field retry_in nil|"delayed_queue"|(fun(count: integer): number)|number[]
+---@field fold nil|"last"|"first"|"merge"|"list"  "last"; which events of one id are kept while it waits
+
+---@class seriatim.Event
+---@field id string|integer
+---@field event any  what JSON can say, but nil
+---@field delay number?  0; seconds from now
+---@field context table<string, string>?  given to the handler with the event
+
+---The events of one name; the same object for each call of seriatim.events with that name.
+---@class seriatim.Events
+---@field name string
+local Events = {}
+Events.__index = Events
+
+local events = {}
+
+local named = {} -- the objects of this state
+local registered = {} -- workers of the types that have a handler in this state, in the order of `on`
+
+---What withdraws a worker from the server that this state belongs to, or drives; nil: there is none.
+---@type nil|fun(worker: seriatim.Worker): boolean
+local withdraw
+
+---@param name string  what the names of the queues begin with; without ":"
+---@return seriatim.Events
+function events.new(name)
+  validate.text("name", name, 1, 500)
+  if name:find(":", 1, true) then
+    errors.misuse(('name must not contain ":", which separates it from the type, but is %s'):format(validate.shown(name)))
+  end
+  named[name] = named[name] or setmetatable({ name = name, types = {} }, Events)
+  return named[name]
+end
+
+---@return seriatim.Worker[]
+function events.workers()
+  local list = {}
+  for place, made in ipairs(registered) do
+    list[place] = made
+  end
+  return list
+end
+
+---A server runs from now on what is registered; for the library's own use. numbers: of its workers, in the runner or node.
+---@param runner seriatim.Runner
+---@param numbers table<seriatim.Worker, integer>
+function events.served_by(runner, numbers)
+  withdraw = function(made)
+    return numbers[made] ~= nil and runner:withdraw(numbers[made]) == true
+  end
+end
+
+---No server runs any more.
+function events.served_by_none()
+  withdraw = nil
+end
+
+local function place_of(made)
+  for place, each in ipairs(registered) do
+    if each == made then
+      return place
+    end
+  end
+end
+
+-- ---- handlers
+
+local function back_off_of(retry_in)
+  if retry_in == nil or retry_in == "delayed_queue" then
+    return native.back_off_of_events
+  elseif validate.is_callable(retry_in) then
+    return retry_in
+  elseif type(retry_in) ~= "table" or #retry_in == 0 then
+    return validate.refuse("retry_in", '"delayed_queue", a function, or a list of seconds', retry_in)
+  end
+  local seconds = {}
+  for place, each in ipairs(retry_in) do
+    seconds[place] = validate.seconds(("retry_in[%d]"):format(place), each, 0, LONGEST_DELAY)
+  end
+  return function(count)
+    return seconds[math.min(count + 1, #seconds)]
+  end
+end
+
+---Runs one event. True: it has ended.
+local function run(handler, batch, id, event, context)
+  local result, err = handler(event, context)
+  if result == true then
+    return true
+  end
+  local text = ("the handler returned %s, not true"):format(validate.describe(result))
+  batch:fail(id, err ~= nil and ("%s: %s"):format(text, tostring(err)) or text)
+  return false
+end
+
+---What is done of several events of an id stays done when a later one fails.
+local function performing(handler)
+  return function(_, batch)
+    for _, id in ipairs(batch.ids) do
+      local payloads, contexts = batch[id], batch:contexts(id)
+      for place, event in ipairs(payloads) do
+        if not run(handler, batch, id, event, contexts[place]) then
+          break
+        end
+        if place < #payloads then
+          batch:checkpoint(id, place)
+        end
+      end
+    end
+  end
+end
+
+---Not among the workers that a server runs unasked.
+local function new_worker(queue_name)
+  local made = worker.define {
+    name = queue_name, fold = "last", max_running = MAX_RUNNING, max_retry_count = ATTEMPTS - 1,
+  }
+  table.remove(worker.all)
+  return made
+end
+
+---The worker of the type's queue, for its queries, actions and metrics.
+---@param kind string  the type
+---@return seriatim.Worker
+function Events:worker(kind)
+  validate.text("type", kind, 1, 500)
+  self.types[kind] = self.types[kind] or new_worker(self.name .. ":" .. kind)
+  return self.types[kind]
+end
+
+---Handles the events of a type. To be called while the application is loaded: once a server runs, its threads would not know the
+---handler.
+---@param kind string  the type
+---@param handler fun(event: any, context: table<string, string>): any  only true ends the event; anything else, and what it raises,
+---are failures
+---@param options seriatim.EventOptions?
+---@return seriatim.Events
+function Events:on(kind, handler, options)
+  options = validate.options(options, { "max_running", "attempts", "retry_in", "fold" })
+  local made = self:worker(kind)
+  validate.callable("handler", handler)
+  local max_running = validate.integer("max_running", options.max_running == nil and MAX_RUNNING or options.max_running, 1, 100)
+  local attempts = validate.integer("attempts", options.attempts == nil and ATTEMPTS or options.attempts, 1, 100)
+  local back_off = back_off_of(options.retry_in)
+  if place_of(made) then
+    errors.misuse(("%s has a handler already"):format(validate.shown(made.queue_name)))
+  elseif withdraw then
+    errors.misuse("on must be called while the application is loaded: the threads of the server that runs have states of their own")
+  end
+  made.fold = options.fold == nil and "last" or options.fold
+  made.max_running, made.max_retry_count = max_running, attempts - 1
+  made.retry_in, made.perform = back_off, performing(handler)
+  registered[#registered + 1] = made
+  return self
+end
+
+---Handles the events of the type no more: the server that this state belongs to claims none, lets those that run finish, and hands
+---the queue over to the servers of other processes that handle the type. What is enqueued stays.
+---@param kind string  the type
+---@return boolean  false: the type has no handler, or the server handles it no more
+function Events:off(kind)
+  local made = self:worker(kind)
+  local place = place_of(made)
+  if not place then
+    return false
+  end
+  table.remove(registered, place)
+  return not withdraw or withdraw(made)
+end
+
+---Enqueues an event. If an event of this type and id waits already, its time stays, and the queue's fold decides which event is
+---kept.
+---@param kind string  the type
+---@param job seriatim.Event
+---@return seriatim.PushResult?  nil: Redis cannot be reached or refuses
+---@return seriatim.Error? err
+function Events:enqueue(kind, job)
+  local given = validate.options(job, { "id", "event", "delay", "context" })
+  for _, field in ipairs { "id", "event" } do
+    if given[field] == nil then
+      errors.misuse(("enqueue: %s is missing"):format(field))
+    end
+  end
+  return push.push(self:worker(kind), {
+    { id = given.id, payload = given.event, delay = given.delay or 0, context = given.context, on_waiting = "keep" },
+  })
+end
+
+return events
