@@ -33,7 +33,7 @@ local names = {
   "seriatim.client.middlewares", "seriatim.client.node_commands", "seriatim.client.pool", "seriatim.client.pop",
   "seriatim.client.private_redis", "seriatim.client.push", "seriatim.client.queries", "seriatim.client.queue",
   "seriatim.client.redis_url", "seriatim.client.spelling", "seriatim.client.stored_error", "seriatim.client.transport", "seriatim.client.validate",
-  "seriatim.errors", "seriatim.log", "seriatim.server", "seriatim.server.application", "seriatim.server.batch",
+  "seriatim.errors", "seriatim.events", "seriatim.log", "seriatim.server", "seriatim.server.application", "seriatim.server.batch",
   "seriatim.server.execution", "seriatim.server.health", "seriatim.server.host", "seriatim.server.node",
   "seriatim.server.schedulers", "seriatim.server.splitters", "seriatim.server.supervisor",
   "seriatim.server.workers", "seriatim.settings", "seriatim.version", "seriatim.web", "seriatim.web.dashboard", "seriatim.web.stand_alone",

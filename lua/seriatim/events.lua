@@ -175,7 +175,7 @@ function Events:on(kind, handler, options)
   if place_of(made) then
     errors.misuse(("%s has a handler already"):format(validate.shown(made.queue_name)))
   elseif withdraw then
-    errors.misuse("on must be called while the application is loaded: the threads of the server that runs have states of their own")
+    errors.misuse("on must be called while the application is loaded, before the server runs")
   end
   made.fold = options.fold == nil and "last" or options.fold
   made.max_running, made.max_retry_count = max_running, attempts - 1

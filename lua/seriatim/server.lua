@@ -10,6 +10,7 @@ local Connection = require "seriatim.client.connection"
 local redis_url = require "seriatim.client.redis_url"
 local validate = require "seriatim.client.validate"
 local errors = require "seriatim.errors"
+local events = require "seriatim.events"
 local log = require "seriatim.log"
 local native = require "seriatim.native"
 local health = require "seriatim.server.health"
@@ -93,6 +94,7 @@ function Server:start_runner(groups, scheduler)
   for worker, number in pairs(self.numbers) do
     self.queues[number] = worker.queue_name
   end
+  events.served_by(self.runner, self.numbers)
   local thread_groups = node.add_groups(self.runner, groups, self.numbers, scheduler, self.threads_count)
   if self.before_claims then
     self.before_claims()
@@ -236,6 +238,7 @@ end
 function Server:close()
   node.log_events(self.runner)
   self.closed = true
+  events.served_by_none()
   self.runner:close()
 end
 

@@ -6,6 +6,7 @@ local pool = require "seriatim.client.pool"
 local redis_url = require "seriatim.client.redis_url"
 local validate = require "seriatim.client.validate"
 local errors = require "seriatim.errors"
+local events = require "seriatim.events"
 local log = require "seriatim.log"
 local native = require "seriatim.native"
 local health = require "seriatim.server.health"
@@ -71,6 +72,7 @@ function nodes.make(options)
   for worker, number in pairs(numbers) do
     by_number[number] = worker
   end
+  events.served_by(made, numbers)
   local thread_groups = node.add_groups(made, groups, numbers, scheduler, options.threads)
   made:start()
   local text = "node %s with %d light threads runs %s on %s"

@@ -1,6 +1,7 @@
 -- The main function of a thread that runs jobs, in a Lua state of its own: loads the application again, takes deliveries of its
 -- group and runs them, until the server stops.
 local validate = require "seriatim.client.validate"
+local events = require "seriatim.events"
 local log = require "seriatim.log"
 local native = require "seriatim.native"
 local execution = require "seriatim.server.execution"
@@ -169,8 +170,8 @@ local function prepare(options)
 end
 
 ---The workers by their numbers, of the application as this state loaded it.
-local function find_workers(queues)
-  local by_queue, workers = {}, {}
+local function find_workers(queues, runner)
+  local by_queue, workers, numbers = {}, {}, {}
   for _, worker in ipairs(require("seriatim.server.workers").chosen()) do
     by_queue[worker.queue_name] = worker
   end
@@ -179,7 +180,9 @@ local function find_workers(queues)
     if not workers[number] then
       error(("the application, loaded again for a thread, has no worker of queue %s"):format(queue), 0)
     end
+    numbers[workers[number]] = number
   end
+  events.served_by(runner, numbers)
   return workers
 end
 
@@ -194,7 +197,7 @@ local function boot(handle, options, queues)
   end
   local runner = native.runner_of(handle)
   local scheduler = require("seriatim.server.schedulers").build()
-  return host.source(runner, options.group, scheduler, find_workers(queues), options.shards_count)
+  return host.source(runner, options.group, scheduler, find_workers(queues, runner), options.shards_count)
 end
 
 local OPTIONS = { "name", "application", "environment", "redis", "group", "shards_count", "threads", "log_level", "log_format" }

@@ -2,6 +2,7 @@
 
 local validate = require "seriatim.client.validate"
 local errors = require "seriatim.errors"
+local events = require "seriatim.events"
 local settings = require "seriatim.settings"
 local worker = require "seriatim.worker"
 
@@ -75,13 +76,16 @@ local function resolved(given)
   return validate.list("workers", given)
 end
 
+---The workers of the list, then those of events.
 local function each_once(list)
   local seen, found = {}, {}
-  for _, given in ipairs(list) do
-    local made = workers.find(given)
-    if not seen[made] then
-      seen[made] = true
-      found[#found + 1] = made
+  for _, given in ipairs { list, events.workers() } do
+    for _, each in ipairs(given) do
+      local made = workers.find(each)
+      if not seen[made] then
+        seen[made] = true
+        found[#found + 1] = made
+      end
     end
   end
   return found

@@ -1,0 +1,222 @@
+-- Delayed events: types with handlers, on workers and servers.
+local command = require "support.command"
+local seriatim = require "seriatim"
+
+local APP = command.APP .. [[
+seriatim.lease_time = 3
+seriatim.poll_interval = 0.2
+local events = seriatim.events "shop"
+]]
+
+describe("events", function()
+  local shell, events
+
+  command.use({ setup = setup, before_each = before_each, after_each = after_each, teardown = teardown }, nil, function(_, made)
+    shell, events = made, seriatim.events "shop"
+  end)
+
+  after_each(function() events:off("Paid") end)
+
+  local function serve(app, ...)
+    shell:write("app.lua", APP .. app)
+    return shell:start("-r", "app", ...)
+  end
+
+  local function traced(text, count)
+    command.eventually(function() return shell:count_of(text) >= (count or 1) end, 60, function() return shell:trace() end)
+    assert.equal(count or 1, shell:count_of(text))
+  end
+
+  local function gone(kind)
+    command.eventually(function()
+      local metrics = assert(events:worker(kind):metrics())
+      return metrics.length + metrics.busy == 0
+    end)
+  end
+
+  local function refused(message, call)
+    local ok, raised = pcall(call)
+    assert.is_false(ok)
+    assert.matches(message, tostring(raised), 1, true)
+  end
+
+  it("R-EVENT-1, R-EVENT-5: gives event and context to the handler, after the delay", function()
+    assert(events:enqueue("Paid", { id = 1, event = { sum = 5 }, context = { trace = "t" } }))
+    assert(events:enqueue("Paid", { id = "2", event = "text", delay = 0.5 }))
+    assert.equal("shop:Paid", events:worker("Paid").queue_name)
+    local due = assert(events:worker("Paid").queries:fetch { "2" })[1].perform_in
+    local server = serve [[
+      events:on("Paid", function(event, context)
+        note(("event %s %s %s"):format(type(event) == "table" and event.sum or event, tostring(context.trace), tostring(next(context) == nil)))
+        return true
+      end)
+    ]]
+    traced("event 5 t false")
+    traced("event text nil true")
+    gone("Paid")
+    assert.is_true(os.time() >= math.floor(due))
+    assert.equal(0, server:stop())
+  end)
+
+  it("R-EVENT-2: ends an event only when the handler returns true", function()
+    local server = serve [[
+      local outcomes = {
+        ["true"] = function() return true end,
+        ["false"] = function() return false end,
+        ["nil"] = function() end,
+        one = function() return 1 end,
+        text = function() return "true" end,
+        ["nil, err"] = function() return nil, "closed" end,
+        raise = function() error("lost", 0) end,
+      }
+      events:on("Paid", function(event) return outcomes[event]() end, { retry_in = function() return 600 end })
+    ]]
+    local ids = { "true", "false", "nil", "one", "text", "nil, err", "raise" }
+    for _, id in ipairs(ids) do
+      assert(events:enqueue("Paid", { id = id, event = id }))
+    end
+    local made = events:worker("Paid")
+    command.eventually(function()
+      local metrics = assert(made:metrics())
+      return metrics.retries == 6 and metrics.length == 6
+    end)
+    local texts = {}
+    for _, record in ipairs(assert(made.queries:fetch(ids))) do
+      texts[record.id] = record.error
+    end
+    assert.is_nil(texts["true"])
+    assert.equal("the handler returned nil, not true", texts["nil"])
+    assert.equal("the handler returned nil, not true: closed", texts["nil, err"])
+    assert.matches("the handler returned false", texts["false"], 1, true)
+    assert.matches("the handler returned 1", texts.one, 1, true)
+    assert.matches("the handler returned", texts.text, 1, true)
+    assert.matches("lost", texts.raise, 1, true)
+    assert.equal(0, server:stop())
+  end)
+
+  it("R-EVENT-3: runs an event that always fails exactly `attempts` times, then buries it", function()
+    local server = serve [[
+      for _, attempts in ipairs { 1, 2, 4 } do
+        events:on("Fails" .. attempts, function() note("run " .. attempts) end, { attempts = attempts, retry_in = { 0.1, 0.2 } })
+      end
+    ]]
+    for _, attempts in ipairs { 1, 2, 4 } do
+      assert(events:enqueue("Fails" .. attempts, { id = 1, event = 1 }))
+      command.eventually(function()
+        return #assert(events:worker("Fails" .. attempts).queries:morgue_fetch { "1" }) == 1
+      end)
+      traced("run " .. attempts, attempts)
+    end
+    assert.equal(0, server:stop())
+  end)
+
+  it("R-EVENT-4: keeps the time of a waiting event, and the event that fold says; those that ended do not come again", function()
+    for fold, kept in pairs { last = { "B" }, first = { "A" }, merge = { "A", "B" }, list = { "A", "B" } } do
+      local made = events:worker("Paid-" .. fold)
+      made.fold = fold
+      assert(events:enqueue("Paid-" .. fold, { id = 1, event = "A", delay = 1 }))
+      local due = assert(made.queries:fetch { "1" })[1].perform_in
+      assert(events:enqueue("Paid-" .. fold, { id = 1, event = "B", delay = 600 }))
+      assert.equal(due, assert(made.queries:fetch { "1" })[1].perform_in)
+      local server = serve(([[
+        local failed = false -- once, at B
+        events:on("Paid-%s", function(event)
+          note("%s event " .. event)
+          local ends = failed or event ~= "B"
+          failed = failed or not ends
+          return ends
+        end, { fold = "%s", retry_in = { 0 } })
+      ]]):format(fold, fold, fold), "-c", "1")
+      gone("Paid-" .. fold)
+      traced(fold .. " event A", kept[1] == "A" and 1 or 0)
+      traced(fold .. " event B", kept[#kept] == "B" and 2 or 0)
+      assert.equal(0, server:stop())
+    end
+  end)
+
+  it("R-EVENT-7: handles at most max_running events of a type at once", function()
+    for id = 1, 12 do
+      assert(events:enqueue("Paid", { id = id, event = 1 }))
+    end
+    local server = serve([[
+      events:on("Paid", function()
+        note("begin")
+        native.sleep(0.02)
+        note("end")
+        return true
+      end, { max_running = 2 })
+    ]], "-c", "5")
+    traced("end\n", 12)
+    local running, most = 0, 0
+    for line in shell:trace():gmatch("[^\n]+") do
+      running = running + (line == "begin" and 1 or -1)
+      most = math.max(most, running)
+    end
+    assert.equal(2, most)
+    assert.equal(0, server:stop())
+  end)
+
+  it("R-EVENT-8: refuses what cannot be", function()
+    local function handle() return true end
+    for _, count in ipairs { 0, 101, 1.5 } do
+      refused("max_running must be", function() events:on("Paid", handle, { max_running = count }) end)
+    end
+    refused("attempts must be", function() events:on("Paid", handle, { attempts = 101 }) end)
+    for _, wait in ipairs { "soon", {}, 5 } do
+      refused("retry_in must be", function() events:on("Paid", handle, { retry_in = wait }) end)
+    end
+    refused("retry_in[2] must be", function() events:on("Paid", handle, { retry_in = { 1, -1 } }) end)
+    refused("fold", function() events:on("Paid", handle, { fold = "never" }) end)
+    refused("unknown option", function() events:on("Paid", handle, { parallelism = 3 }) end)
+    refused("handler must be a function", function() events:on("Paid", 5) end)
+    refused("type must be", function() events:on("", handle) end)
+    refused("name must not contain", function() seriatim.events "a:b" end)
+    refused("enqueue: id is missing", function() events:enqueue("Paid", { event = 1 }) end)
+    refused("enqueue: event is missing", function() events:enqueue("Paid", { id = 1 }) end)
+    assert.is_false(events:off("Paid"))
+    events:on("Paid", handle)
+    refused("has a handler already", function() seriatim.events("shop"):on("Paid", handle) end)
+    assert.is_true(events:off("Paid"))
+  end)
+
+  it("R-EVENT-9: hands a type over at `off`, in any of a server's states, and refuses `on` while it runs", function()
+    local server = serve([[
+      local Leaves = seriatim.worker { name = "Leaves", perform = function(p)
+        note(("off %s %s"):format(next(p), tostring(events:off("Late"))))
+        note("on " .. select(2, pcall(events.on, events, "Late", print)))
+      end }
+      events:on("Late", function(event) note("first " .. event) return true end)
+    ]], "-c", "2")
+    assert(events:enqueue("Late", { id = 1, event = "early" }))
+    traced("first early")
+    local leaves = seriatim.worker { name = "Leaves" }
+    assert(leaves:perform_async { { id = "a" } })
+    traced("off a true")
+    traced("on must be called while the application is loaded, before the server runs")
+    for id = 1, 10 do
+      assert(leaves:perform_async { { id = id } }) -- in both threads
+    end
+    command.eventually(function() return shell:count_of("off ") == 11 end)
+    assert.equal(1, shell:count_of(" true\n"))
+    assert(events:enqueue("Late", { id = 2, event = "after" }))
+    local other = serve [[
+      events:on("Late", function(event) note("other " .. event) return true end)
+    ]]
+    traced("other after")
+    assert.equal(0, shell:count_of("first after"))
+    assert.equal(0, other:stop())
+    assert.equal(0, server:stop())
+  end)
+
+  it("R-EVENT-11: keeps events for which nobody has a handler, with the settings of events", function()
+    assert(events:enqueue("Sent", { id = 1, event = "A" }))
+    assert(events:enqueue("Sent", { id = 1, event = "B" }))
+    assert.equal(1, assert(events:worker("Sent"):metrics()).length)
+    local server = serve [[
+      events:on("Sent", function(event) note("got " .. event) return true end)
+    ]]
+    traced("got B")
+    assert.equal(0, server:stop())
+    assert.not_matches("changed its settings", server:log(), 1, true)
+  end)
+end)
