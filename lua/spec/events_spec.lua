@@ -47,7 +47,8 @@ describe("events", function()
     local due = assert(events:worker("Paid").queries:fetch { "2" })[1].perform_in
     local server = serve [[
       events:on("Paid", function(event, context)
-        note(("event %s %s %s"):format(type(event) == "table" and event.sum or event, tostring(context.trace), tostring(next(context) == nil)))
+        local text = type(event) == "table" and event.sum or event
+        note(("event %s %s %s"):format(text, tostring(context.trace), tostring(next(context) == nil)))
         return true
       end)
     ]]

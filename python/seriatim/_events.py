@@ -69,6 +69,7 @@ class Events:
     def on(
         self,
         type: str,
+        /,
         *,
         max_running: int = ...,
         attempts: int = ...,
@@ -175,11 +176,8 @@ class Events:
     def worker(self, type: str) -> type[Worker]:
         """The worker of the type's queue, for its queries, actions and metrics."""
         name = validate.text("type", type, 1, 500)
-        with _lock:
-            made = self._types.get(name)
-            if made is None:
-                made = self._types[name] = _new_worker(f"{self._name}:{name}")
-            return made
+        made = self._types.get(name)
+        return made or self._types.setdefault(name, _new_worker(f"{self._name}:{name}"))  # the first of two threads makes it
 
     def _register(self, type: str, handler: Handler, options: dict[str, Any], back_off: Callable[[int], Any]) -> None:
         with _lock:

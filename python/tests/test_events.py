@@ -63,7 +63,7 @@ BOTH = pytest.mark.parametrize("is_async", [False, True])
 
 
 @BOTH
-def test_event_and_context_come_after_the_delay_R_EVENT_1_R_EVENT_5(events: Any, calls: Queue[Any], is_async: bool) -> None:
+def test_r_event_1_r_event_5_event_and_context_come_after_the_delay(events: Any, calls: Queue[Any], is_async: bool) -> None:
     events.on("Paid", noting(calls, is_async))
     events.enqueue("Paid", id=1, event={"sum": 5}, context={"trace": "t"})
     due = time.time() + 0.5
@@ -78,7 +78,7 @@ def test_event_and_context_come_after_the_delay_R_EVENT_1_R_EVENT_5(events: Any,
 
 
 @BOTH
-def test_only_true_ends_an_event_R_EVENT_2(events: Any, is_async: bool) -> None:
+def test_r_event_2_only_true_ends_an_event(events: Any, is_async: bool) -> None:
     outcomes: dict[str, Any] = {"true": True, "false": False, "none": None, "one": 1, "text": "True", "raise": OSError("lost")}
 
     def outcome(event: str) -> Any:
@@ -113,7 +113,7 @@ def test_only_true_ends_an_event_R_EVENT_2(events: Any, is_async: bool) -> None:
 
 
 @pytest.mark.parametrize("attempts", [1, 2, 4])
-def test_an_event_that_always_fails_runs_attempts_times_R_EVENT_3(events: Any, calls: Queue[Any], attempts: int) -> None:
+def test_r_event_3_an_event_that_always_fails_runs_attempts_times(events: Any, calls: Queue[Any], attempts: int) -> None:
     @events.on("Paid", attempts=attempts, retry_in=[0.1, 0.2])
     def handle(event: Any, context: dict[str, str]) -> bool:
         calls.put(time.time())
@@ -129,7 +129,7 @@ def test_an_event_that_always_fails_runs_attempts_times_R_EVENT_3(events: Any, c
 
 
 @pytest.mark.parametrize("fold, kept", [("last", ["B"]), ("first", ["A"]), ("merge", ["A", "B"]), ("list", ["A", "B"])])
-def test_the_time_of_a_waiting_event_stays_R_EVENT_4(events: Any, calls: Queue[Any], fold: Any, kept: list[str]) -> None:
+def test_r_event_4_the_time_of_a_waiting_event_stays(events: Any, calls: Queue[Any], fold: Any, kept: list[str]) -> None:
     type = f"Paid-{fold}"
     events.on(type, noting(calls, False), fold=fold)
     events.enqueue(type, id=1, event="A", delay=1)
@@ -142,7 +142,7 @@ def test_the_time_of_a_waiting_event_stays_R_EVENT_4(events: Any, calls: Queue[A
 
 
 @BOTH
-def test_of_several_events_those_that_ended_do_not_come_again_R_EVENT_4(events: Any, calls: Queue[Any], is_async: bool) -> None:
+def test_r_event_4_of_several_events_those_that_ended_do_not_come_again(events: Any, calls: Queue[Any], is_async: bool) -> None:
     failures = ["once"]
 
     def run(event: str) -> bool:
@@ -168,7 +168,7 @@ def test_of_several_events_those_that_ended_do_not_come_again_R_EVENT_4(events: 
 
 
 @BOTH
-def test_at_most_max_running_at_once_R_EVENT_7(events: Any, is_async: bool) -> None:
+def test_r_event_7_at_most_max_running_at_once(events: Any, is_async: bool) -> None:
     lock, running, most = threading.Lock(), 0, 0
 
     def enter(step: int) -> None:
@@ -201,7 +201,7 @@ def test_at_most_max_running_at_once_R_EVENT_7(events: Any, is_async: bool) -> N
     assert most == 2
 
 
-def test_what_cannot_be_is_refused_R_EVENT_8(events: Any) -> None:
+def test_r_event_8_what_cannot_be_is_refused(events: Any) -> None:
     def handle(event: Any, context: Any) -> bool:
         return True
 
@@ -236,7 +236,7 @@ async def other(payloads_by_id: Any, batch: Any) -> None:
 
 @BOTH
 @pytest.mark.parametrize("beside", [None, other])
-def test_a_server_that_runs_serves_and_hands_over_R_EVENT_9(events: Any, calls: Queue[Any], is_async: bool, beside: Any) -> None:
+def test_r_event_9_a_server_that_runs_serves_and_hands_over(events: Any, calls: Queue[Any], is_async: bool, beside: Any) -> None:
     server = serve(worker("Other", beside))
     events.enqueue("Late", id=1, event="early")
     events.on("Late", noting(calls, is_async))
@@ -253,7 +253,7 @@ def test_a_server_that_runs_serves_and_hands_over_R_EVENT_9(events: Any, calls: 
         calls.get_nowait()
 
 
-def test_on_is_refused_where_the_shards_are_fixed_R_EVENT_9(events: Any, calls: Queue[Any]) -> None:
+def test_r_event_9_on_is_refused_where_the_shards_are_fixed(events: Any, calls: Queue[Any]) -> None:
     seriatim.build_splitter = lambda: seriatim.build_default_splitter()
     serve(worker("Other"))
     with pytest.raises(seriatim.Invalid, match="build_splitter has fixed the shards"):
@@ -261,7 +261,7 @@ def test_on_is_refused_where_the_shards_are_fixed_R_EVENT_9(events: Any, calls: 
     assert events.off("Late") is False
 
 
-def test_an_event_enqueued_while_its_id_runs_comes_afterwards_R_EVENT_10(events: Any, calls: Queue[Any]) -> None:
+def test_r_event_10_an_event_enqueued_while_its_id_runs_comes_afterwards(events: Any, calls: Queue[Any]) -> None:
     go_on = threading.Semaphore(0)
 
     @events.on("Paid")
@@ -279,7 +279,7 @@ def test_an_event_enqueued_while_its_id_runs_comes_afterwards_R_EVENT_10(events:
     gone(events, "Paid")
 
 
-def test_events_without_a_handler_wait_R_EVENT_11(events: Any, calls: Queue[Any], capfd: Any) -> None:
+def test_r_event_11_events_without_a_handler_wait(events: Any, calls: Queue[Any], capfd: Any) -> None:
     events.enqueue("Sent", id=1, event="A")
     events.enqueue("Sent", id=1, event="B")
     assert events.worker("Sent").metrics["length"] == 1

@@ -49,7 +49,6 @@ require "seriatim/client/queue"
 require "seriatim/client/ick"
 require "seriatim/worker"
 require "seriatim/client/delivery"
-require "seriatim/client/events"
 require "seriatim/client/pop"
 require "seriatim/server/splitters"
 require "seriatim/server/schedulers"
@@ -57,6 +56,7 @@ require "seriatim/server/batch"
 require "seriatim/server/execution"
 require "seriatim/server/workers"
 require "seriatim/server"
+require "seriatim/events"
 
 module Seriatim
   extend Settings

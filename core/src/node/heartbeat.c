@@ -1,6 +1,6 @@
 /*
- * heartbeat.c - renews a node's heartbeat and so the leases of its shards, learns which nodes live, and computes which
- * node should own each shard.
+ * heartbeat.c - renews a node's heartbeat and so the leases of its shards, tells other nodes which queues it serves,
+ * learns which nodes live, and computes which node should own each shard.
  */
 #include "node/node_state.h"
 #include "seriatim/binding/names.h"
@@ -376,4 +376,54 @@ void srt_heartbeat_send(srt_node *n, int64_t lease_ms, int64_t now)
         return;
     n->heartbeat.in_flight++;
     n->heartbeat.at = now + n->lease_ms / 4;
+}
+
+/*
+ * What other nodes read: 'b' (shares all shards), 'f' (fixed groups), 'q' (quiet) or 's' (stopping), the queues by
+ * checksum, then the host's text.
+ */
+int srt_node_describe(srt_node *n)
+{
+    const char *host = n->description.data;
+    size_t left = n->description.len, i, b;
+    srt_bytes text;
+    srt_bytes_init(&text, n->mem);
+    srt_bytes_addc(&text, n->described ? *host : n->fixed.count ? 'f' : 'b');
+    for (i = 0; i < n->worker_count; i++) {
+        uint32_t crc = srt_crc32(n->workers[i]->name.data, n->workers[i]->name.len);
+        if (n->workers[i]->withdrawn)
+            continue;
+        srt_bytes_addc(&text, ' ');
+        for (b = 0; b < 8; b++)
+            srt_bytes_addc(&text, "0123456789abcdef"[(crc >> (28 - 4 * b)) & 15]);
+    }
+    for (; n->described && *host != '|'; left--)
+        host++;
+    if (!n->described)
+        srt_bytes_addc(&text, '|');
+    srt_bytes_add(&text, host, left);
+    if (text.failed) {
+        srt_bytes_free(&text);
+        return SERIATIM_NOMEM;
+    }
+    srt_bytes_free(&n->description);
+    n->description = text;
+    return SERIATIM_OK;
+}
+
+void srt_node_announce(srt_node *n, int64_t now)
+{
+    srt_session *session = &n->sessions[SRT_COMMANDS];
+    srt_request *r;
+    if (!session->connected || !n->shard_count)
+        return;
+    srt_heartbeat_send(n, n->lease_ms, now);
+    r = srt_session_begin(session, srt_script_none, NULL, 0);
+    if (!r)
+        return;
+    r->kind = SRT_ASK_NOTHING;
+    srt_request_text(r, "PUBLISH");
+    srt_request_arg(r, n->nodes_channel.data, n->nodes_channel.len);
+    srt_request_text(r, "stop");
+    srt_session_send(session, r);
 }

@@ -277,39 +277,6 @@ int srt_node_group(srt_node *n, int scheduler, const seriatim_shard *shards, siz
     return SERIATIM_OK;
 }
 
-/*
- * What other nodes read: 'b' (shares all shards), 'f' (fixed groups), 'q' (quiet) or 's' (stopping), the queues by
- * checksum, then the host's text.
- */
-int srt_node_describe(srt_node *n)
-{
-    const char *host = n->description.data;
-    size_t left = n->description.len, i, b;
-    srt_bytes text;
-    srt_bytes_init(&text, n->mem);
-    srt_bytes_addc(&text, n->described ? *host : n->fixed.count ? 'f' : 'b');
-    for (i = 0; i < n->worker_count; i++) {
-        uint32_t crc = srt_crc32(n->workers[i]->name.data, n->workers[i]->name.len);
-        if (n->workers[i]->withdrawn)
-            continue;
-        srt_bytes_addc(&text, ' ');
-        for (b = 0; b < 8; b++)
-            srt_bytes_addc(&text, "0123456789abcdef"[(crc >> (28 - 4 * b)) & 15]);
-    }
-    for (; n->described && *host != '|'; left--)
-        host++;
-    if (!n->described)
-        srt_bytes_addc(&text, '|');
-    srt_bytes_add(&text, host, left);
-    if (text.failed) {
-        srt_bytes_free(&text);
-        return SERIATIM_NOMEM;
-    }
-    srt_bytes_free(&n->description);
-    n->description = text;
-    return SERIATIM_OK;
-}
-
 int srt_node_start(srt_node *n, int64_t now, seriatim_error *error)
 {
     if (n->worker_count == 0)

@@ -321,6 +321,12 @@ void srt_heartbeat_soon(srt_node *node, int64_t now);
 int srt_heartbeat_answered(srt_node *node, const srt_reply *reply, int64_t asked_at, int64_t now);
 void srt_heartbeat_failed(srt_node *node, int64_t now);
 void srt_node_share(srt_node *node, int64_t now); /* which living node each shard should have */
+/* Writes what other nodes read, anew if it was written before. OK or NOMEM, which leaves it as it was. */
+int srt_node_describe(srt_node *node);
+/* Other nodes are told to read it at once, so that all share the shards anew. */
+void srt_node_announce(srt_node *node, int64_t now);
+/* The shards of this queue get owners anew; of a withdrawn one, this node wants none. */
+void srt_node_share_queue(srt_node *node, const srt_queue *queue, int64_t now);
 void srt_node_forget_peers(srt_node *node);
 /* No heartbeat was answered for a lease time: others may have our shards. */
 int srt_node_expired(const srt_node *node, int64_t now);
@@ -397,12 +403,6 @@ void srt_ready_update(srt_group *group, srt_shard *shard);
 /* The shard that is to be taken from next, or NULL. */
 srt_shard *srt_ready_best(const srt_group *group);
 
-/* Writes what other nodes read, anew if it was written before. OK or NOMEM, which leaves it as it was. */
-int srt_node_describe(srt_node *node);
-/* Other nodes are told to read it at once, so that all share the shards anew. */
-void srt_node_announce(srt_node *node, int64_t now);
-/* The shards of this queue get owners anew; of a withdrawn one, this node wants none. */
-void srt_node_share_queue(srt_node *node, const srt_queue *queue, int64_t now);
 /* Asks for the layouts of the workers that were added. OK, or NOMEM: some are still to be asked for. */
 int srt_node_ask_layouts(srt_node *node);
 /*

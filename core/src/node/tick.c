@@ -128,23 +128,6 @@ static void wake_all(srt_node *n, int64_t now)
         srt_node_wake(n, n->shards[i], now);
 }
 
-void srt_node_announce(srt_node *n, int64_t now)
-{
-    srt_session *session = &n->sessions[SRT_COMMANDS];
-    srt_request *r;
-    if (!session->connected || !n->shard_count)
-        return;
-    srt_heartbeat_send(n, n->lease_ms, now);
-    r = srt_session_begin(session, srt_script_none, NULL, 0);
-    if (!r)
-        return;
-    r->kind = SRT_ASK_NOTHING;
-    srt_request_text(r, "PUBLISH");
-    srt_request_arg(r, n->nodes_channel.data, n->nodes_channel.len);
-    srt_request_text(r, "stop");
-    srt_session_send(session, r);
-}
-
 /* From now on the other nodes share our shards among them: writes so into the description and wakes the other nodes. */
 static void announce_leaving(srt_node *n, int64_t now)
 {

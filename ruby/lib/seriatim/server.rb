@@ -88,7 +88,7 @@ module Seriatim
       Server.running << self
       @heartbeat_thread = Thread.new { heartbeat_loop }
       hosts.each { |host| spawn(host) }
-      (Events.workers - @workers).each { |worker| serve(worker) } # those that on_server_init has added
+      (Worker.of_events - @workers).each { |worker| serve(worker) } # those that on_server_init has added
       Log.info("start", "node #{@id} with #{@threads.size} threads runs #{@workers.map(&:queue_name).join(", ")} on #{@redacted_url}")
       self
     end

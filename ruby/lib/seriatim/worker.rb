@@ -27,6 +27,10 @@ module Seriatim
     # @api private
     def self.all = @all ||= []
 
+    # The workers of the types of events that have a handler in this process: every server of it runs them. Process-wide state.
+    # @api private
+    def self.of_events = @of_events ||= []
+
     # The latest one with this queue, or nil.
     # @api private
     def self.named(queue) = all.reverse_each.find { |worker| worker.serves?(queue) }

@@ -14,7 +14,7 @@ module Seriatim
     # @param list [Array, #call, nil] nil: Seriatim.workers, or every module that extended Worker, and those of all sources
     # @param queues [Array<String>, nil]
     def chosen(list = nil, queues = nil)
-      workers = (resolve(list).map { |worker| find(worker) } + Events.workers).uniq
+      workers = (resolve(list).map { |worker| find(worker) } + Worker.of_events).uniq
       raise UsageError, "no workers: set Seriatim.workers, or extend a module with Seriatim::Worker" if workers.empty?
 
       refuse_double_queues(workers)

@@ -1,5 +1,7 @@
 # frozen_string_literal: true
 
+require "monitor"
+
 module Seriatim
   # Delayed events: each type of event is a queue NAME:TYPE, whose handler ends an event by returning true.
   #
@@ -46,16 +48,11 @@ module Seriatim
     end
     private_constant :Handling
 
-    # Process-wide state: the objects by name, and the workers of the types that have a handler.
+    # Process-wide state: the objects by name.
     @named = {}
-    @workers = []
     @lock = Monitor.new
 
     class << self
-      # @api private
-      # @return [Array<Module>] the workers of all types that have a handler in this process
-      def workers = @lock.synchronize { @workers.dup }
-
       # @api private
       # @return [Events] the same object for each call with this name
       def named(name)
@@ -69,12 +66,12 @@ module Seriatim
       def synchronize(&block) = @lock.synchronize(&block)
 
       # @api private
-      def registered?(worker) = @workers.include?(worker)
+      def registered?(worker) = Worker.of_events.include?(worker)
 
       # Servers that run serve it from now on; if one of them cannot, none does.
       # @api private
       def register(worker)
-        @workers << worker
+        Worker.of_events << worker
         Server.running.each { |server| server.serve(worker) }
       rescue StandardError
         unregister(worker)
@@ -83,7 +80,7 @@ module Seriatim
 
       # @api private
       def unregister(worker)
-        @workers.delete(worker)
+        Worker.of_events.delete(worker)
         Server.running.each { |server| server.withdraw(worker) }
       end
     end
@@ -95,6 +92,7 @@ module Seriatim
     def initialize(name)
       @name = name
       @types = {}
+      @types_lock = Mutex.new # its own: an enqueue must not wait while an `on` asks Redis
     end
 
     # Handles the events of a type in this process. A server that runs serves it from then on; it asks Redis for the queue first.
@@ -153,7 +151,7 @@ module Seriatim
     # @return [Module] the worker of the type's queue, for its queries, actions and metrics
     def worker(type)
       text = Validate.text("type", type, 1..500)
-      Events.synchronize { @types[text] ||= new_worker("#{name}:#{text}") }
+      @types_lock.synchronize { @types[text] ||= new_worker("#{name}:#{text}") }
     end
 
     def inspect = "#<Seriatim::Events #{name}>"
