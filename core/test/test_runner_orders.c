@@ -173,10 +173,10 @@ static void test_r_settings_4_a_server_that_overwrites_settings_names_both_value
     seriatim_link_free(link);
 }
 
-static void wait_for_processed(const team *t, int64_t count)
+static void wait_for_processed(const team *t, uint64_t count)
 {
     double until = seconds() + 60;
-    while (seriatim_runner_stats_now(t->runner).processed < (uint64_t)count && seconds() < until)
+    while (seriatim_runner_stats_now(t->runner).processed < count && seconds() < until)
         pause_ms(2);
     assert_int_equal(seriatim_runner_stats_now(t->runner).processed, count);
 }
@@ -231,12 +231,55 @@ static void test_a_worker_is_added_to_a_running_runner_and_withdrawn(void **stat
     pthread_mutex_destroy(&j.lock);
 }
 
+static void pulse_until_shards(seriatim_runner *runner, size_t count)
+{
+    double until = seconds() + 60;
+    while (seriatim_runner_stats_now(runner).shards != count && seconds() < until) {
+        seriatim_runner_pulse(runner);
+        pause_ms(2);
+    }
+    assert_int_equal(seriatim_runner_stats_now(runner).shards, count);
+}
+
+/* Redis is full: the queue that is added is not made, the connection stays, and a later heartbeat makes the queue. */
+static void test_a_worker_whose_queue_is_refused_is_served_later(void **state)
+{
+    seriatim_queue_settings first = queue_named("first", 2), late = queue_named("late", 3);
+    seriatim_runner *runner = runner_start("a", 1000, &first, 1);
+    seriatim_error error;
+    seriatim_event event;
+    char answer[64];
+    size_t number;
+    int refused = 0, lost = 0;
+    (void)state;
+    pulse_until_shards(runner, 2);
+    ask_cli("config set maxmemory 1", answer, sizeof answer);
+    assert_int_equal(seriatim_runner_worker(runner, &late, &number, &error), SERIATIM_OK);
+    while (!refused) {
+        seriatim_runner_pulse(runner);
+        pause_ms(2);
+        while (seriatim_runner_event(runner, &event) == SERIATIM_OK) {
+            refused |= event.kind == SERIATIM_EVENT_WARNING && event.number == SERIATIM_FULL;
+            lost |= event.kind == SERIATIM_EVENT_LINK && event.number == 0;
+        }
+    }
+    assert_int_equal(lost, 0);
+    assert_int_equal(seriatim_runner_stats_now(runner).shards, 2);
+    ask_cli("config set maxmemory 0", answer, sizeof answer);
+    pulse_until_shards(runner, 5);
+    seriatim_runner_stop(runner);
+    while (!seriatim_runner_stopped(runner))
+        pause_ms(2);
+    seriatim_runner_free(runner);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(test_r_settings_4_a_server_that_overwrites_settings_names_both_values, set_up,
                                         tear_down),
         cmocka_unit_test_setup_teardown(test_a_worker_is_added_to_a_running_runner_and_withdrawn, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_a_worker_whose_queue_is_refused_is_served_later, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_a_node_command_reaches_one_node, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_a_node_command_is_removed_with_its_node, set_up, tear_down),
     };

@@ -112,8 +112,12 @@ def test_invalid_calls_are_refused(redis: RedisServer) -> None:
             delivery.fail(0, "text", 0)  # type: ignore[arg-type]
         with pytest.raises(TypeError):
             _native.Delivery()
-        with pytest.raises(RuntimeError, match="already"):
+        with pytest.raises(seriatim.Invalid, match="two workers have the queue_name"):
             node.worker(queue_settings())
+        with pytest.raises(RuntimeError, match="already"):
+            node.group(0, [])
+        with pytest.raises(seriatim.Invalid, match="no worker has the number 7"):
+            node.withdraw(7)
         with pytest.raises(RuntimeError, match="already"):
             node.start()
         with pytest.raises(TypeError):

@@ -244,10 +244,14 @@ int srt_node_layout_known(srt_node *n, const srt_request *r, const srt_reply *re
         settings_written(n, queue, now);
     else
         settings_seen(n, queue, reply);
-    if (status != SERIATIM_OK || n->layouts.missing > 0)
-        return status;
-    status = n->shard_count == 0 ? make_first_shards(n, now) : serve_added(n, r->place, now);
-    return status == SERIATIM_OK ? status : srt_fail_plain(error, status);
+    if (status == SERIATIM_OK && n->layouts.missing == 0) {
+        status = n->shard_count == 0 ? make_first_shards(n, now) : serve_added(n, r->place, now);
+        if (status != SERIATIM_OK)
+            srt_fail_plain(error, status);
+    }
+    if (status != SERIATIM_OK && n->shard_count > 0)
+        srt_node_tell(n, SERIATIM_EVENT_WARNING, status, "%s", error->message); /* the connection does not end by it */
+    return status;
 }
 
 /* A running node keeps its connection, and asks again with a later heartbeat. */

@@ -128,7 +128,10 @@ static void wake_all(srt_node *n, int64_t now)
         srt_node_wake(n, n->shards[i], now);
 }
 
-/* From now on the other nodes share our shards among them: writes so into the description and wakes the other nodes. */
+/*
+ * Writes into the description that this node gives up its shards, and wakes the other nodes, which share the shards
+ * among them.
+ */
 static void announce_leaving(srt_node *n, int64_t now)
 {
     if (n->description.len)
