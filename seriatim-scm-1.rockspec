@@ -18,7 +18,7 @@ external_dependencies = {
 
 -- Of bindings/lua, without .c.
 local glue = {
-  "lua_client", "lua_definitions", "lua_delivery", "lua_ick", "lua_json", "lua_link", "lua_memory", "lua_node", "lua_operators", "lua_policy", "lua_pop",
+  "lua_changes", "lua_client", "lua_definitions", "lua_delivery", "lua_ick", "lua_json", "lua_link", "lua_memory", "lua_node", "lua_operators", "lua_policy", "lua_pop",
   "lua_private_redis", "lua_process", "lua_rows", "lua_runner", "lua_sentinel", "lua_signals", "lua_socket", "lua_source", "lua_system", "lua_thread",
   "lua_web", "seriatim_native",
 }
@@ -33,7 +33,7 @@ local names = {
   "seriatim.client.middlewares", "seriatim.client.node_commands", "seriatim.client.pool", "seriatim.client.pop",
   "seriatim.client.private_redis", "seriatim.client.push", "seriatim.client.queries", "seriatim.client.queue",
   "seriatim.client.redis_url", "seriatim.client.spelling", "seriatim.client.stored_error", "seriatim.client.transport", "seriatim.client.validate",
-  "seriatim.errors", "seriatim.events", "seriatim.log", "seriatim.server", "seriatim.server.application", "seriatim.server.batch",
+  "seriatim.errors", "seriatim.events", "seriatim.log", "seriatim.portable", "seriatim.server", "seriatim.server.application", "seriatim.server.batch",
   "seriatim.server.execution", "seriatim.server.health", "seriatim.server.host", "seriatim.server.node",
   "seriatim.server.schedulers", "seriatim.server.splitters", "seriatim.server.supervisor",
   "seriatim.server.workers", "seriatim.settings", "seriatim.version", "seriatim.web", "seriatim.web.dashboard", "seriatim.web.stand_alone",

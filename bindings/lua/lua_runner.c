@@ -82,25 +82,6 @@ static slu_source *deliveries_unstarted(lua_State *L)
     return source;
 }
 
-/* deliveries:worker(settings) -> its number */
-static int deliveries_worker(lua_State *L)
-{
-    slu_source *source = deliveries_unstarted(L);
-    seriatim_queue_settings settings;
-    seriatim_error error = {0};
-    size_t worker = 0;
-    int status;
-    if (!source)
-        return slu_source_closed(L, slu_source_of(L));
-    slu_queue_settings(L, 2, &settings);
-    status = source->runner ? seriatim_runner_worker(source->runner, &settings, &worker, &error)
-                            : srt_node_worker(source->node, &settings, &worker, &error);
-    if (status != SERIATIM_OK)
-        return slu_failure_of(L, &error);
-    slu_push_int(L, (int64_t)worker);
-    return 1;
-}
-
 static seriatim_shard deliveries_shard(lua_State *L, int worker, int shard)
 {
     seriatim_shard s;
@@ -450,24 +431,6 @@ static int deliveries_unfinished(lua_State *L)
     return 1;
 }
 
-/* deliveries:withdraw(worker) -> false: it was withdrawn before */
-static int deliveries_withdraw(lua_State *L)
-{
-    seriatim_error error = {0};
-    size_t worker = slu_size(L, 2, "worker"); /* it may raise: before the source is entered */
-    slu_source *source = slu_source_inside(L);
-    int status;
-    if (!source)
-        return slu_source_closed(L, slu_source_of(L));
-    status = source->runner ? seriatim_runner_withdraw(source->runner, worker, &error)
-                            : srt_node_withdraw(source->node, worker, srt_clock_ms(), &error);
-    slu_source_leave(source);
-    if (status != SERIATIM_OK && status != SERIATIM_AGAIN)
-        return slu_failure_of(L, &error);
-    lua_pushboolean(L, status == SERIATIM_OK);
-    return 1;
-}
-
 static int deliveries_stats(lua_State *L)
 {
     slu_source *source = slu_source_inside(L);
@@ -495,7 +458,7 @@ static int deliveries_close(lua_State *L)
     return 0;
 }
 
-const luaL_Reg slu_deliveries[] = {{"worker", deliveries_worker},
+const luaL_Reg slu_deliveries[] = {{"worker", slu_deliveries_worker},
                                    {"group", deliveries_group},
                                    {"start", deliveries_start},
                                    {"take", deliveries_take},
@@ -510,7 +473,8 @@ const luaL_Reg slu_deliveries[] = {{"worker", deliveries_worker},
                                    {"stopped", deliveries_stopped},
                                    {"unfinished", deliveries_unfinished},
                                    {"stats", deliveries_stats},
-                                   {"withdraw", deliveries_withdraw},
+                                   {"withdraw", slu_deliveries_withdraw},
+                                   {"change", slu_deliveries_change},
                                    {"close", deliveries_close},
                                    {"asked", deliveries_asked},
                                    {NULL, NULL}};

@@ -10,6 +10,17 @@
 #define SLU_NODE "seriatim.Node"
 #define SLU_DELIVERY "seriatim.Delivery"
 
+/*
+ * What a state that takes deliveries has to know of a worker that another state has added, or withdrawn: of each worker
+ * the latest change.
+ */
+typedef struct slu_change {
+    size_t worker;
+    int64_t number; /* of all changes of the source, from 1 */
+    char *text;     /* what the other states make the worker of; NULL: it was withdrawn */
+    size_t len;
+} slu_change;
+
 /* Counted: each Runner, Node and Delivery holds it. One of runner and node is there until it is freed. */
 typedef struct slu_source {
     size_t references,
@@ -20,6 +31,10 @@ typedef struct slu_source {
     int started;
     size_t groups; /* that were made */
     int wake[2];   /* readable once it is closed */
+    pthread_mutex_t lock; /* of what follows, which only lua_changes.c touches */
+    slu_change *changes;
+    size_t change_count;
+    int64_t last_change;
 } slu_source;
 
 slu_source *slu_source_new(void); /* NULL: no memory or descriptor */
@@ -62,6 +77,11 @@ int slu_delivery_read(lua_State *L, slu_delivery *self);
 
 /* A node's settings from a table, which keeps the texts; what a runner and a node have in common. */
 void slu_node_settings(lua_State *L, int at, seriatim_node_settings *settings);
+/* Methods of both; see lua_changes.c. */
+int slu_deliveries_worker(lua_State *L);
+int slu_deliveries_withdraw(lua_State *L);
+int slu_deliveries_change(lua_State *L);
+void slu_changes_free(slu_source *source);
 /* The methods of both. */
 extern const luaL_Reg slu_deliveries[];
 /* An empty Runner or Node, pushed; what it is given, it holds. */

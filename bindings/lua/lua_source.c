@@ -13,6 +13,7 @@ slu_source *slu_source_new(void)
         free(source);
         return NULL;
     }
+    pthread_mutex_init(&source->lock, NULL);
     source->references = 1;
     source->pid = slu_pid();
     return source;
@@ -44,6 +45,8 @@ void slu_source_release(slu_source *source)
     source_end(source);
     close(source->wake[0]);
     close(source->wake[1]);
+    slu_changes_free(source);
+    pthread_mutex_destroy(&source->lock);
     free(source);
 }
 

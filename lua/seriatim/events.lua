@@ -10,12 +10,14 @@
 --     events:enqueue("InvoiceDue", { id = "i-1", event = { invoice = 1 }, delay = 86400 })
 --
 -- Every server of the application runs the handlers, beside the workers that it was given. Each thread of a server has a Lua
--- state of its own, which loads the application again: so handlers are given while the application is loaded.
+-- state of its own, which loads the application again. A handler that is given while the server runs goes to the other states
+-- as code, so it may use globals and what it requires, but no local variable of the code around it.
 
 local push = require "seriatim.client.push"
 local validate = require "seriatim.client.validate"
 local errors = require "seriatim.errors"
 local native = require "seriatim.native"
+local portable = require "seriatim.portable"
 local worker = require "seriatim.worker"
 
 local ATTEMPTS = 70
@@ -45,11 +47,20 @@ Events.__index = Events
 local events = {}
 
 local named = {} -- the objects of this state
-local registered = {} -- workers of the types that have a handler in this state, in the order of `on`
+local registered = {} -- workers of the types that have a handler, in the order of `on`
+local handling = {} -- of each worker that has, or had, a handler: { name, kind, handler, options }
 
----What withdraws a worker from the server that this state belongs to, or drives; nil: there is none.
----@type nil|fun(worker: seriatim.Worker): boolean
-local withdraw
+---The server that this state belongs to, or drives.
+---@class seriatim.EventServer
+---@field runner table  its runner or node
+---@field workers table<integer, seriatim.Worker>  by their numbers
+---@field is_restricted boolean  it serves only the queues that it was told at its start
+---@field has_states boolean  several Lua states take its deliveries
+---@field changed fun()?  called when a worker was added or withdrawn
+---@field known integer?  number of the last change that this state has learned of
+
+---@type seriatim.EventServer?
+local server
 
 ---@param name string  what the names of the queues begin with; without ":"
 ---@return seriatim.Events
@@ -71,25 +82,24 @@ function events.workers()
   return list
 end
 
----A server runs from now on what is registered; for the library's own use. numbers: of its workers, in the runner or node.
----@param runner seriatim.Runner
----@param numbers table<seriatim.Worker, integer>
-function events.served_by(runner, numbers)
-  withdraw = function(made)
-    return numbers[made] ~= nil and runner:withdraw(numbers[made]) == true
-  end
-end
-
----No server runs any more.
-function events.served_by_none()
-  withdraw = nil
-end
-
-local function place_of(made)
-  for place, each in ipairs(registered) do
+local function place_in(list, made)
+  for place, each in pairs(list) do
     if each == made then
       return place
     end
+  end
+end
+
+local function register(made)
+  if not place_in(registered, made) then
+    registered[#registered + 1] = made
+  end
+end
+
+local function unregister(made)
+  local place = place_in(registered, made)
+  if place then
+    table.remove(registered, place)
   end
 end
 
@@ -124,17 +134,15 @@ local function run(handler, batch, id, event, context)
 end
 
 ---What is done of several events of an id stays done when a later one fails.
-local function performing(handler)
-  return function(_, batch)
-    for _, id in ipairs(batch.ids) do
-      local payloads, contexts = batch[id], batch:contexts(id)
-      for place, event in ipairs(payloads) do
-        if not run(handler, batch, id, event, contexts[place]) then
-          break
-        end
-        if place < #payloads then
-          batch:checkpoint(id, place)
-        end
+local function run_all(handler, batch)
+  for _, id in ipairs(batch.ids) do
+    local payloads, contexts = batch[id], batch:contexts(id)
+    for place, event in ipairs(payloads) do
+      if not run(handler, batch, id, event, contexts[place]) then
+        break
+      end
+      if place < #payloads then
+        batch:checkpoint(id, place)
       end
     end
   end
@@ -158,29 +166,130 @@ function Events:worker(kind)
   return self.types[kind]
 end
 
----Handles the events of a type. To be called while the application is loaded: once a server runs, its threads would not know the
----handler.
+---Makes the worker of a type run the handler. options: checked, as of Events:on.
+local function handle(made, given)
+  made.fold, made.max_running, made.max_retry_count = given.fold, given.max_running, given.attempts - 1
+  made.retry_in = back_off_of(given.retry_in)
+  made.perform = function(_, batch)
+    events.learn()
+    run_all(handling[made].handler, batch)
+  end
+  handling[made] = given
+end
+
+-- ---- a server that runs
+
+---Learns which handlers other states of the server have given and taken away.
+function events.learn()
+  while server do
+    local number, worker, text = server.runner:change(server.known)
+    if not number then
+      return
+    end
+    server.known = number
+    local made = rawget(server.workers, worker)
+    if text then
+      local given = portable.restored(text)
+      made = events.new(given.name):worker(given.kind)
+      handle(made, given)
+      rawset(server.workers, worker, made)
+      register(made)
+    elseif made then
+      unregister(made)
+    end
+  end
+end
+
+---Does the server serve its queue, or will it when the worker has a handler?
+local function may_serve(made)
+  return server and (not server.is_restricted or place_in(server.workers, made) ~= nil)
+end
+
+---For the other states of the server, if there are any. Raises misuse: a function cannot go to them.
+local function text_of(given)
+  return server.has_states and portable.text(given) or nil
+end
+
+---The server serves the worker, which has a handler, from now on.
+local function serve(made, text)
+  local number = errors.must(errors.guard(server.runner.worker, server.runner, made:queue_settings(), text))
+  rawset(server.workers, number, made)
+  server.changed()
+end
+
+---False: the server, whose state has not learned of it, handled it no more.
+local function withdraw(made)
+  local number = place_in(server.workers, made)
+  local withdrawn = not number or errors.must(errors.guard(server.runner.withdraw, server.runner, number))
+  server.changed()
+  return withdrawn
+end
+
+---A server runs from now on what is registered; for the library's own use. Where the state is its first one, `on` and `off` may
+---have been called since it chose its workers.
+---@param made seriatim.EventServer
+---@param is_first boolean
+function events.served_by(made, is_first)
+  server = made
+  server.known, server.changed = 0, server.changed or function() end
+  setmetatable(server.workers, {
+    __index = function(workers, number)
+      events.learn()
+      return rawget(workers, number)
+    end,
+  })
+  if not is_first then
+    return
+  end
+  for _, each in pairs(server.workers) do
+    if handling[each] and not place_in(registered, each) then
+      withdraw(each)
+    end
+  end
+  for _, each in ipairs(registered) do
+    if may_serve(each) and not place_in(server.workers, each) then
+      serve(each, text_of(handling[each]))
+    end
+  end
+end
+
+---No server runs any more.
+function events.served_by_none()
+  events.learn()
+  server = nil
+end
+
+-- ---- types
+
+---Handles the events of a type. A server that runs serves it from then on.
 ---@param kind string  the type
 ---@param handler fun(event: any, context: table<string, string>): any  only true ends the event; anything else, and what it raises,
----are failures
+---are failures. Given to a server that runs, it and the function retry_in must not use local variables of the code around them
 ---@param options seriatim.EventOptions?
 ---@return seriatim.Events
 function Events:on(kind, handler, options)
   options = validate.options(options, { "max_running", "attempts", "retry_in", "fold" })
   local made = self:worker(kind)
-  validate.callable("handler", handler)
-  local max_running = validate.integer("max_running", options.max_running == nil and MAX_RUNNING or options.max_running, 1, 100)
-  local attempts = validate.integer("attempts", options.attempts == nil and ATTEMPTS or options.attempts, 1, 100)
-  local back_off = back_off_of(options.retry_in)
-  if place_of(made) then
+  local given = { name = self.name, kind = kind, handler = validate.callable("handler", handler), fold = options.fold or "last" }
+  given.max_running = validate.integer("max_running", options.max_running == nil and MAX_RUNNING or options.max_running, 1, 100)
+  given.attempts = validate.integer("attempts", options.attempts == nil and ATTEMPTS or options.attempts, 1, 100)
+  given.retry_in = options.retry_in
+  back_off_of(given.retry_in)
+  events.learn()
+  if place_in(registered, made) then
     errors.misuse(("%s has a handler already"):format(validate.shown(made.queue_name)))
-  elseif withdraw then
-    errors.misuse("on must be called while the application is loaded, before the server runs")
   end
-  made.fold = options.fold == nil and "last" or options.fold
-  made.max_running, made.max_retry_count = max_running, attempts - 1
-  made.retry_in, made.perform = back_off, performing(handler)
-  registered[#registered + 1] = made
+  local text = may_serve(made) and text_of(given) or nil
+  handle(made, given)
+  if may_serve(made) then
+    local served, err = pcall(serve, made, text)
+    if not served then
+      server.known = 0 -- where another state was first, the worker runs the handler of that state
+      events.learn()
+      error(err, 0)
+    end
+  end
+  register(made)
   return self
 end
 
@@ -190,12 +299,12 @@ end
 ---@return boolean  false: the type has no handler, or the server handles it no more
 function Events:off(kind)
   local made = self:worker(kind)
-  local place = place_of(made)
-  if not place then
+  events.learn()
+  if not place_in(registered, made) then
     return false
   end
-  table.remove(registered, place)
-  return not withdraw or withdraw(made)
+  unregister(made)
+  return not server or withdraw(made)
 end
 
 ---Enqueues an event. If an event of this type and id waits already, its time stays, and the queue's fold decides which event is

@@ -38,6 +38,7 @@ local servers = {}
 ---@return seriatim.Server
 function servers.new(options)
   local self = setmetatable({ application = options.application, environment = options.environment }, Server)
+  self.is_restricted = options.queues ~= nil
   self.threads_count = options.threads and validate.integer("threads", options.threads, 1, 10000) or settings.threads_per_node
   self.workers = workers.chosen(nil, options.queues)
   self.id = node.new_id()
@@ -90,11 +91,12 @@ end
 
 function Server:start_runner(groups, scheduler)
   self.runner = self:native_runner(groups and #groups or self.threads_count, scheduler)
-  self.numbers, self.queues = node.add_workers(self.runner, self.workers), {}
+  local by_number
+  self.numbers, by_number, self.queues = node.add_workers(self.runner, self.workers), {}, {}
   for worker, number in pairs(self.numbers) do
-    self.queues[number] = worker.queue_name
+    by_number[number], self.queues[number] = worker, worker.queue_name
   end
-  events.served_by(self.runner, self.numbers)
+  events.served_by({ runner = self.runner, workers = by_number, is_restricted = self.is_restricted, has_states = true }, true)
   local thread_groups = node.add_groups(self.runner, groups, self.numbers, scheduler, self.threads_count)
   if self.before_claims then
     self.before_claims()
@@ -119,6 +121,7 @@ function Server:start_thread(place, group)
     application = self.application,
     environment = self.environment,
     redis = self.private and self.url,
+    is_restricted = self.is_restricted,
     group = group,
     shards_count = self.shards_count,
     threads = self.threads_count,

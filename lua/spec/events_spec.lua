@@ -1,6 +1,8 @@
 -- Delayed events: types with handlers, on workers and servers.
+local browser = require "support.browser"
 local command = require "support.command"
 local seriatim = require "seriatim"
+local web = require "seriatim.web"
 
 local APP = command.APP .. [[
 seriatim.lease_time = 3
@@ -9,10 +11,10 @@ local events = seriatim.events "shop"
 ]]
 
 describe("events", function()
-  local shell, events
+  local redis, shell, events
 
-  command.use({ setup = setup, before_each = before_each, after_each = after_each, teardown = teardown }, nil, function(_, made)
-    shell, events = made, seriatim.events "shop"
+  command.use({ setup = setup, before_each = before_each, after_each = after_each, teardown = teardown }, nil, function(server, made)
+    redis, shell, events = server, made, seriatim.events "shop"
   end)
 
   after_each(function() events:off("Paid") end)
@@ -180,25 +182,35 @@ describe("events", function()
     assert.is_true(events:off("Paid"))
   end)
 
-  it("R-EVENT-9: hands a type over at `off`, in any of a server's states, and refuses `on` while it runs", function()
-    local server = serve([[
-      local Leaves = seriatim.worker { name = "Leaves", perform = function(p)
-        note(("off %s %s"):format(next(p), tostring(events:off("Late"))))
-        note("on " .. select(2, pcall(events.on, events, "Late", print)))
-      end }
+  -- What every state of the server does for a job of Orders; `before` and `after` are locals of the application.
+  local ORDERS = [[
+    local Orders = seriatim.worker { name = "Orders", perform = function(payloads_by_id)
+      for id, payloads in pairs(payloads_by_id) do
+        local done, result = pcall(load("local events, note = ... " .. payloads[1], "=order"), events, note)
+        note(("order %s %s"):format(id, tostring(result)))
+      end
+    end }
+  ]]
+
+  -- Has one of the server's states run the code, and gives what it has noted of it.
+  local number = 0
+  local function order(code)
+    number = number + 1
+    assert(seriatim.worker({ name = "Orders" }):perform_async { { id = number, payload = code } })
+    local pattern = ("order %d ([^\n]*)\n"):format(number)
+    return command.eventually(function() return shell:trace():match(pattern) end, 60, function() return shell:trace() end)
+  end
+
+  it("R-EVENT-9: serves a type from its `on`, and hands it over at its `off`, in any of a server's states", function()
+    local server = serve(ORDERS .. [[
       events:on("Late", function(event) note("first " .. event) return true end)
-    ]], "-c", "2")
+    ]], "-c", "3")
     assert(events:enqueue("Late", { id = 1, event = "early" }))
     traced("first early")
-    local leaves = seriatim.worker { name = "Leaves" }
-    assert(leaves:perform_async { { id = "a" } })
-    traced("off a true")
-    traced("on must be called while the application is loaded, before the server runs")
-    for id = 1, 10 do
-      assert(leaves:perform_async { { id = id } }) -- in both threads
+    assert.equal("true", order 'return events:off("Late")')
+    for _ = 1, 10 do
+      assert.equal("false", order 'return events:off("Late")') -- in each state
     end
-    command.eventually(function() return shell:count_of("off ") == 11 end)
-    assert.equal(1, shell:count_of(" true\n"))
     assert(events:enqueue("Late", { id = 2, event = "after" }))
     local other = serve [[
       events:on("Late", function(event) note("other " .. event) return true end)
@@ -206,7 +218,96 @@ describe("events", function()
     traced("other after")
     assert.equal(0, shell:count_of("first after"))
     assert.equal(0, other:stop())
+    for time = 1, 3 do
+      assert.matches("table", order(([[
+        return events:on("Late", function(event)
+          local trace = assert(io.open(os.getenv("TRACE"), "a"))
+          trace:write(("again %d %%s\n"):format(tostring(event)))
+          trace:close()
+          return true
+        end, { retry_in = { 0.1 } })
+      ]]):format(time)), 1, true)
+      for id = 1, 12 do
+        assert(events:enqueue("Late", { id = id, event = id }))
+      end
+      traced("again " .. time, 12)
+      assert.matches("has a handler already", order 'return events:on("Late", print)', 1, true)
+      assert.equal("true", order 'return events:off("Late")')
+    end
     assert.equal(0, server:stop())
+  end)
+
+  it("R-EVENT-9: an `on` in a server that runs keeps attempts and retry_in, and is refused what other states cannot have", function()
+    local server = serve(ORDERS, "-c", "2")
+    assert.matches("the handler must not use the local variable note from outside", order 'events:on("Late", function() note("x") end)', 1, true)
+    assert.matches("the handler must be a Lua function", order 'events:on("Late", print)', 1, true)
+    assert.matches("retry_in must not use the local variable note", order [[
+      events:on("Late", function() return true end, { retry_in = function() return note end })
+    ]], 1, true)
+    assert.equal("false", order 'return events:off("Late")')
+    assert.matches("table", order [[
+      return events:on("Late", function()
+        local trace = assert(io.open(os.getenv("TRACE"), "a"))
+        trace:write("run\n")
+        trace:close()
+      end, { attempts = 3, retry_in = function(count) return count / 100 end })
+    ]], 1, true)
+    assert(events:enqueue("Late", { id = 1, event = 1 }))
+    command.eventually(function() return #assert(events:worker("Late").queries:morgue_fetch { "1" }) == 1 end)
+    traced("run\n", 3)
+    assert.equal(0, server:stop())
+  end)
+
+  it("runs only the types of the queues that a server was told", function()
+    local server = serve(ORDERS .. [[
+      events:on("Paid", function(event) note("paid " .. event) return true end)
+      events:on("Sent", function(event) note("sent " .. event) return true end)
+    ]], "-q", "Orders", "-q", "shop:Paid")
+    order 'events:on("Late", function() return true end)'
+    for _, kind in ipairs { "Late", "Sent", "Paid" } do
+      assert(events:enqueue(kind, { id = 1, event = kind }))
+    end
+    traced("paid Paid")
+    assert.equal(1, assert(events:worker("Late"):metrics()).length)
+    assert.equal(1, assert(events:worker("Sent"):metrics()).length)
+    assert.equal(0, server:stop())
+  end)
+
+  it("R-EVENT-17: its figures are in /metrics", function()
+    for id = 1, 5 do
+      assert(events:enqueue("Paid", { id = id, event = id, delay = id <= 3 and 600 or 0 }))
+    end
+    local body = browser.get(web.new { prefix = "/jobs" }, "/jobs/metrics").body
+    for figure, value in pairs { delayed = 3, ready = 2, retrying = 0, pushed_total = 5 } do
+      assert.matches(('seriatim_%s{queue="shop:Paid"} %d\n'):format(figure, value), body, 1, true)
+    end
+  end)
+
+  it("R-EVENT-18: a server that has stopped leaves no connection", function()
+    shell:write("app.lua", APP .. [[events:on("Paid", function(event) note("event " .. event) return true end)]])
+    shell:write("program.lua", command.APP .. [[
+      require("seriatim.server.application").load("./app.lua")
+      local events = seriatim.events "shop"
+      for id = 1, 10 do
+        local server = require("seriatim.server").new { application = "./app.lua", threads = 2 }
+        server:start()
+        assert(events:enqueue("Paid", { id = id, event = id }))
+        repeat
+          server:keep(0.01)
+          local metrics = assert(events:worker("Paid"):metrics())
+        until metrics.length + metrics.busy == 0
+        server:stop()
+        note("stopped")
+      end
+      native.sleep(60)
+    ]])
+    local program = shell:line({}):gsub("'[^']*seriatim%-lua'", "program.lua"):gsub("exec env", "env")
+    os.execute(("( %s ) > /dev/null 2>&1 & echo $! > %s/pid"):format(program, shell.folder))
+    traced("stopped\n", 10)
+    traced("event ", 10)
+    command.eventually(function() return select(2, tostring(redis:call("CLIENT", "LIST")):gsub("name=seriatim%-server", "")) == 0 end)
+    assert.equal(2, select(2, tostring(redis:call("CLIENT", "LIST")):gsub("name=seriatim", ""))) -- of this state and of the program
+    os.execute(("kill -KILL $(cat %s/pid)"):format(shell.folder))
   end)
 
   it("R-EVENT-11: keeps events for which nobody has a handler, with the settings of events", function()

@@ -208,8 +208,9 @@ function sentinel:failed(why) end
 
 ---What a runner and a node share. @class seriatim.Deliveries
 local deliveries = {}
+---Its number. A runner or node that was started serves the queue from then on. text: for other states, which find it in change.
 ---@return integer
-function deliveries:worker(settings) end
+function deliveries:worker(settings, text) end
 function deliveries:group(scheduler, pairs) end -- {{worker, shard}, ...}, shard from 0
 ---A Delivery; nil: none now (a runner's waits so many seconds first; nil: as long as it takes; a node's never waits); false:
 ---there will be no more. reusable: an earlier Delivery that nobody else holds: it is settled first, filled again and returned.
@@ -223,6 +224,9 @@ function deliveries:event() end -- kind, number, text; nil: none
 function deliveries:pulse() end
 ---Claims nothing more of the queue of this worker, and hands the shards over. False: it was withdrawn before.
 function deliveries:withdraw(worker) end
+---Number, worker and text of the first change of the workers after that number (0: of all); nothing: there is none. Text nil: the
+---worker was withdrawn.
+function deliveries:change(number) end
 function deliveries:quiet() end
 function deliveries:stop() end
 function deliveries:abandon() end

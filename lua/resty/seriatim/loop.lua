@@ -7,6 +7,7 @@ local channels = require "resty.seriatim.channel"
 local nodes = require "resty.seriatim.node"
 local hosts = require "resty.seriatim.host"
 local errors = require "seriatim.errors"
+local events = require "seriatim.events"
 local log = require "seriatim.log"
 local native = require "seriatim.native"
 local node_parts = require "seriatim.server.node"
@@ -97,6 +98,7 @@ end
 ---After a crash the node ends as a killed process does: what ran is another node's when its lease is over.
 function Loop:forget()
   if self.made then
+    events.served_by_none()
     self.made.node:close()
     self.made = nil
   end
@@ -154,7 +156,7 @@ function Loop:prepare()
     call_hooks(settings.on_thread_init)
     self.hooked = true
   end
-  local made = nodes.make(self.options)
+  local made = nodes.make(self.options, self.notify)
   local wait_queues = {}
   self.hosts, self.wait_queues = {}, wait_queues
   for place, group in ipairs(made.groups) do

@@ -27,7 +27,7 @@ local nodes = {}
 local KNOWN = { workers = true, queues = true, threads = true, stop_timeout = true }
 
 ---@param options seriatim.LoopOptions?
----@return table checked  workers, threads, stop_timeout
+---@return table checked  workers, is_restricted, threads, stop_timeout
 function nodes.options(options)
   options = options or {}
   for name in pairs(options) do
@@ -40,6 +40,7 @@ function nodes.options(options)
   local threads, stop_timeout = options.threads, options.stop_timeout
   return {
     workers = workers.chosen(options.workers, options.queues),
+    is_restricted = options.queues ~= nil,
     threads = threads and validate.integer("threads", threads, 1, 10000) or settings.threads_per_node,
     stop_timeout = stop_timeout and validate.seconds("stop_timeout", stop_timeout, 0, 86400) or settings.stop_timeout,
   }
@@ -52,9 +53,10 @@ local function new_native(id, threads, scheduler)
 end
 
 ---Looks up the queues and makes the node; yields. Raises a seriatim.Error, and what a setting's function raises.
+---changed: called when `on` or `off` of events has changed the node's workers
 ---@return table made  id, node, url (parsed), workers (by number), groups (a number for each light thread), scheduler,
 ---shards_count
-function nodes.make(options)
+function nodes.make(options, changed)
   local splitter, own = node.check_hooks()
   local url = errors.must(redis_url.resolve())
   local shards = node.shards(options.workers, pool.ask)
@@ -72,7 +74,7 @@ function nodes.make(options)
   for worker, number in pairs(numbers) do
     by_number[number] = worker
   end
-  events.served_by(made, numbers)
+  events.served_by({ runner = made, workers = by_number, is_restricted = options.is_restricted, changed = changed }, true)
   local thread_groups = node.add_groups(made, groups, numbers, scheduler, options.threads)
   made:start()
   local text = "node %s with %d light threads runs %s on %s"

@@ -170,8 +170,8 @@ local function prepare(options)
 end
 
 ---The workers by their numbers, of the application as this state loaded it.
-local function find_workers(queues, runner)
-  local by_queue, workers, numbers = {}, {}, {}
+local function find_workers(queues, runner, is_restricted)
+  local by_queue, workers = {}, {}
   for _, worker in ipairs(require("seriatim.server.workers").chosen()) do
     by_queue[worker.queue_name] = worker
   end
@@ -180,9 +180,8 @@ local function find_workers(queues, runner)
     if not workers[number] then
       error(("the application, loaded again for a thread, has no worker of queue %s"):format(queue), 0)
     end
-    numbers[workers[number]] = number
   end
-  events.served_by(runner, numbers)
+  events.served_by({ runner = runner, workers = workers, is_restricted = is_restricted, has_states = true }, false)
   return workers
 end
 
@@ -197,10 +196,13 @@ local function boot(handle, options, queues)
   end
   local runner = native.runner_of(handle)
   local scheduler = require("seriatim.server.schedulers").build()
-  return host.source(runner, options.group, scheduler, find_workers(queues, runner), options.shards_count)
+  local workers = find_workers(queues, runner, options.is_restricted)
+  return host.source(runner, options.group, scheduler, workers, options.shards_count)
 end
 
-local OPTIONS = { "name", "application", "environment", "redis", "group", "shards_count", "threads", "log_level", "log_format" }
+local OPTIONS = {
+  "name", "application", "environment", "redis", "is_restricted", "group", "shards_count", "threads", "log_level", "log_format",
+}
 
 ---The arguments of native.thread behind path and cpath: a thread takes no tables. queues: by their workers' numbers.
 function host.arguments(handle, options, queues)
