@@ -29,8 +29,8 @@ typedef struct slu_source {
     seriatim_runner *runner;
     srt_node *node;
     int started;
-    size_t groups; /* that were made */
-    int wake[2];   /* readable once it is closed */
+    size_t groups;        /* that were made */
+    int wake[2];          /* readable once it is closed */
     pthread_mutex_t lock; /* of what follows, which only lua_changes.c touches */
     slu_change *changes;
     size_t change_count;

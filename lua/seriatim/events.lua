@@ -182,17 +182,17 @@ end
 ---Learns which handlers other states of the server have given and taken away.
 function events.learn()
   while server do
-    local number, worker, text = server.runner:change(server.known)
+    local number, place, text = server.runner:change(server.known)
     if not number then
       return
     end
     server.known = number
-    local made = rawget(server.workers, worker)
+    local made = rawget(server.workers, place)
     if text then
       local given = portable.restored(text)
       made = events.new(given.name):worker(given.kind)
       handle(made, given)
-      rawset(server.workers, worker, made)
+      rawset(server.workers, place, made)
       register(made)
     elseif made then
       unregister(made)

@@ -239,7 +239,8 @@ describe("events", function()
 
   it("R-EVENT-9: an `on` in a server that runs keeps attempts and retry_in, and is refused what other states cannot have", function()
     local server = serve(ORDERS, "-c", "2")
-    assert.matches("the handler must not use the local variable note from outside", order 'events:on("Late", function() note("x") end)', 1, true)
+    local refused_note = order 'events:on("Late", function() note("x") end)'
+    assert.matches("the handler must not use the local variable note from outside", refused_note, 1, true)
     assert.matches("the handler must be a Lua function", order 'events:on("Late", print)', 1, true)
     assert.matches("retry_in must not use the local variable note", order [[
       events:on("Late", function() return true end, { retry_in = function() return note end })

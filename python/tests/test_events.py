@@ -12,7 +12,9 @@ from typing import Any
 import pytest
 
 import seriatim
-from support.jobs import eventually, serve, servers, worker
+import seriatim.web
+from support import web
+from support.jobs import eventually, includes, serve, servers, worker
 
 TYPES = ["Paid", "Sent", "Late"]
 
@@ -287,6 +289,32 @@ def test_r_event_11_events_without_a_handler_wait(events: Any, calls: Queue[Any]
     serve(worker("Other"))
     events.on("Sent", noting(calls, False))
     assert call(calls)[0] == "B"
+
+
+def test_r_event_17_the_metrics_have_the_figures_of_events(events: Any) -> None:
+    for id in range(5):
+        events.enqueue("Paid", id=id, event=id, delay=600 if id < 3 else 0)
+    with web.wsgi(seriatim.web.wsgi_app(role=lambda _: "viewer")) as site:
+        text = site.get("/metrics").body.decode()
+    figures = {line.split("{")[0]: line.split()[-1] for line in text.splitlines() if '{queue="shop:Paid"}' in line}
+    assert includes(figures, seriatim_delayed="3", seriatim_ready="2", seriatim_retrying="0", seriatim_pushed_total="5")
+
+
+@BOTH
+def test_r_event_18_a_server_that_stopped_leaves_no_connection(events: Any, calls: Queue[Any], redis: Any, is_async: bool) -> None:
+    def connections() -> int:
+        return str(redis.call("CLIENT", "LIST")).count("name=seriatim")
+
+    events.on("Paid", noting(calls, is_async))
+    levels = []
+    for id in range(10):
+        server = serve_events(threads=2)
+        events.enqueue("Paid", id=id, event=id)
+        assert call(calls)[0] == id
+        server.stop()
+        eventually(lambda: connections() <= 1)
+        levels.append(connections())
+    assert levels == [1] * 10  # that of enqueue
 
 
 def test_only_the_types_of_a_servers_queues_run(events: Any, calls: Queue[Any]) -> None:

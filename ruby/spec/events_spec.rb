@@ -1,9 +1,12 @@
 # frozen_string_literal: true
 
 require_relative "spec_helper"
+require_relative "support/web_client"
 
 # Delayed events: types with handlers, on workers and servers.
 RSpec.describe Seriatim::Events do
+  include WebClient
+
   let(:events) { Seriatim.events("shop") }
   let(:calls) { Thread::Queue.new }
 
@@ -205,6 +208,26 @@ RSpec.describe Seriatim::Events do
     events.on("Sent") { |event, _| (calls << event) and true }
     expect(call).to eq("B")
     expect(log).not_to include("changed its settings")
+  end
+
+  it "R-EVENT-17: its figures are in /metrics" do
+    5.times { |id| events.enqueue("Paid", id: id, event: id, delay: id < 3 ? 600 : 0) }
+    figures = get("/jobs/metrics", app: dashboard).body.scan(/^seriatim_(\w+)\{queue="shop:Paid"\} (\S+)$/).to_h
+    expect(figures).to include("delayed" => "3", "ready" => "2", "retrying" => "0", "pushed_total" => "5")
+  end
+
+  it "R-EVENT-18: a server that has stopped leaves no connection" do
+    connections = -> { REDIS.call("CLIENT", "LIST").scan("name=seriatim").size }
+    events.on("Paid") { |event, _| (calls << event) and true }
+    levels = Array.new(10) do |id|
+      server = serve_events(threads: 2)
+      events.enqueue("Paid", id: id, event: id)
+      expect(call).to eq(id)
+      server.stop
+      eventually { connections.call <= 1 }
+      connections.call
+    end
+    expect(levels).to eq([1] * 10) # that of enqueue
   end
 
   it "runs only the types of the queues that a server was told" do
