@@ -175,6 +175,26 @@ function app.push_to()
   said(seriatim.push(seriatim.worker { name = arguments.queue }, { { id = arguments.id, payload = arguments.payload } }))
 end
 
+---Gives the events of type Late a handler in this nginx worker (?call=on), takes it away (off), or enqueues one (enqueue&id=).
+function app.event()
+  local arguments, events = ngx.req.get_uri_args(), seriatim.events "shop"
+  local call, result, err = arguments.call, nil, nil
+  if call == "on" then
+    local given
+    given, err = pcall(events.on, events, "Late", function(event)
+      note(("late %s %d"):format(event, ngx.worker.pid()))
+      return true
+    end)
+    result = given and "given"
+  elseif call == "off" then
+    result = tostring(events:off("Late"))
+  else
+    result, err = events:enqueue("Late", { id = arguments.id, event = arguments.id })
+    result = result and "enqueued"
+  end
+  ngx.say(result or tostring(err))
+end
+
 ---Of the dashboard at /seriatim: a role by a header field, which an application would take from its session.
 app.web = {
   role = function(request)

@@ -101,6 +101,28 @@ def wait_until_shared(nginx: Nginx) -> None:
                or len(found) == 2 and all(found.values()), "the loops")
 
 
+def test_r_event_9_a_worker_process_serves_a_type_from_its_on_to_its_off(folder: Path, server: Redis) -> None:
+    def call(name: str, **arguments: str) -> str:
+        return nginx.get("/event", call=name, **arguments)[1]
+
+    def shards() -> int:
+        return int((nginx.figures().get("stats") or {}).get("shards", 0))
+
+    nginx = Nginx(folder, server, {"redis": server.url, "processes": "1"}).start()
+    try:
+        before = wait_until(shards, "the loop")
+        for id in "12":
+            assert call("enqueue", id=id) == "enqueued"
+            assert call("on") == "given"
+            wait_until(lambda: nginx.lines()[-1:] and nginx.lines()[-1][:2] == ["late", id], "the event")
+            assert "'shop:Late' has a handler already" in call("on")
+            assert (call("off"), call("off")) == ("true", "false")
+            wait_until(lambda: shards() == before, "the end of the type's shards")
+        assert len(nginx.lines()) == 2 and crashes(nginx) == []
+    finally:
+        nginx.end()
+
+
 def test_later_is_counted_and_bounded(folder: Path, server: Redis) -> None:
     nginx = Nginx(folder, server, {"redis": f"unix://{folder}/late.sock", "later": "5"}).start()
     try:
