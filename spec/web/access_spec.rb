@@ -55,7 +55,7 @@ RSpec.describe "the pages, for every reader", mount: House::MOUNTS.keys.first do
     live.until_true("14 dead") { live[queue].metrics[:morgue_length] == 14 }
   end
 
-  PAGES = { "overview" => ["", {}], "queue" => ["queue", :name], "enqueued" => ["enqueued", :queue], "running of a queue" => ["running", :queue], "dead" => ["dead", :queue],
+  PAGE_STATES = { "overview" => ["", {}], "queue" => ["queue", :name], "enqueued" => ["enqueued", :queue], "running of a queue" => ["running", :queue], "dead" => ["dead", :queue],
             "parked" => ["parked", :queue], "scheduled" => ["scheduled", :queue], "an id" => ["id", :queue, "long"], "a dead id" => ["id", :queue, "o-1"], "running" => ["running", nil], "nodes" => ["nodes", nil],
             "search" => ["search", nil, "o-"], "no page" => ["nonsense", nil] }.freeze
 
@@ -65,7 +65,7 @@ RSpec.describe "the pages, for every reader", mount: House::MOUNTS.keys.first do
     look = ->(*what) { faults.then { |all| found[what] = all unless all.empty? } }
     [[1440, 900], [390, 844]].each do |width, height|
       browser.size(width, height)
-      PAGES.each do |name, (page, word, id)|
+      PAGE_STATES.each do |name, (page, word, id)|
         parameters = { word => queue, (page == "search" ? :q : :id) => id }.select { |key, value| key.is_a?(Symbol) && value }
         open(page, **parameters)
         browser.waited(name) { browser.there?("main h1") && !browser.there?(".skeleton") }

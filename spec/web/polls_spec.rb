@@ -5,12 +5,12 @@ require_relative "kit/quiet_house"
 
 # Pops that wait at the same time: POLLS of them (60; 1,000 with SOAK=1) in what lets 1,000 wait. While they do, other requests are
 # answered; each job that is then pushed goes to one of them, and those whose time ends are told that nothing was due.
-module Crowd
+module WaitingPops
   POLLS = ENV["SOAK"] ? 1000 : 60
   MOUNTS = House.consuming.except("Rack", "WSGI")
 end
 
-Crowd::MOUNTS.each_key do |name|
+WaitingPops::MOUNTS.each_key do |name|
   RSpec.describe "many pops that wait, #{name}", mount: name do
     let(:live) { QuietHouse.live }
     let(:queue) { "Wanted from #{self.class.metadata[:mount]}" }
@@ -41,13 +41,13 @@ Crowd::MOUNTS.each_key do |name|
       wanted.perform_async([{ id: "not due", payload: 0, delay: 3600 }])
       before = [connections, questions]
       polls = []
-      until polls.size == Crowd::POLLS
+      until polls.size == WaitingPops::POLLS
         Array.new(20) { polls << poll(60) }
         live.until_true("#{polls.size} wait") { questions >= before.last + (4 * polls.size) }
       end
       expect(site.get("/livez").status).to eq(200)
       expect(connections - before.first).to be <= 10 unless mount.is_a?(Mounts::Asgi)
-      jobs = Array.new(Crowd::POLLS) { |number| { id: "job #{number}", payload: number } }
+      jobs = Array.new(WaitingPops::POLLS) { |number| { id: "job #{number}", payload: number } }
       wanted.perform_async(jobs)
       expect(answers(polls).sort).to eq(jobs.map { |job| [200, job[:id]] }.sort)
       expect(answers(Array.new(10) { poll(0.3) }).uniq).to eq([[204, nil]])
