@@ -131,8 +131,10 @@ int srt_node_serves(const srt_token *description, const srt_bytes *name);
 seriatim_text srt_health_field(const seriatim_client *c, const char *name);
 /*
  * As seriatim_queues_begin, but goes on where `found` ended and adds to it, also when the operation fails later, and
- * ends after this many calls of SCAN: then the next one goes on from there. Borrowed until the next operation begins.
+ * ends with the first answer of SCAN after this time: then the next one goes on from there. Borrowed until the next
+ * operation begins.
  */
-int srt_queues_begin(seriatim_client *c, srt_queue_names *found, size_t slices);
+#define SRT_QUEUES_ALL INT64_MAX /* no limit of the time */
+int srt_queues_begin(seriatim_client *c, srt_queue_names *found, int64_t ms);
 
 #endif

@@ -1,4 +1,5 @@
 /* queues.c - the names of all queues of the namespace, found by the keys of their layouts. */
+#include "base/system.h"
 #include "client/operator.h"
 
 #include <stdlib.h>
@@ -6,7 +7,7 @@
 
 typedef struct queues_state {
     srt_queue_names own, *found; /* own, or the caller's */
-    size_t slices;               /* how many answers of SCAN it may still take */
+    int64_t until_ms;            /* by srt_clock_ms, when it ends though Redis has more keys */
 } queues_state;
 
 static void queues_release(seriatim_client *c)
@@ -33,7 +34,7 @@ static int queues_on_reply(seriatim_client *c, srt_request *r, const srt_reply *
         return srt_operator_protocol(c, "SCAN");
     if (status != SERIATIM_OK)
         return srt_operator_nomem(c);
-    return srt_queue_names_complete(q->found) || --q->slices == 0 ? SERIATIM_OK : queues_send(c, NULL);
+    return srt_queue_names_complete(q->found) || srt_clock_ms() >= q->until_ms ? SERIATIM_OK : queues_send(c, NULL);
 }
 
 static int queues_compare(const void *left, const void *right)
@@ -56,7 +57,7 @@ static int queues_on_end(seriatim_client *c, int failed)
     return failed;
 }
 
-int srt_queues_begin(seriatim_client *c, srt_queue_names *found, size_t slices)
+int srt_queues_begin(seriatim_client *c, srt_queue_names *found, int64_t ms)
 {
     static const srt_operation operation = {
         .send = queues_send, .on_reply = queues_on_reply, .on_end = queues_on_end, .release = queues_release};
@@ -67,13 +68,13 @@ int srt_queues_begin(seriatim_client *c, srt_queue_names *found, size_t slices)
     q = c->state;
     srt_queue_names_init(&q->own, c->mem);
     q->found = found ? found : &q->own;
-    q->slices = slices;
+    q->until_ms = ms < SRT_QUEUES_ALL ? srt_clock_ms() + ms : SRT_QUEUES_ALL;
     return srt_client_start(c, &operation, SRT_NO_QUEUE);
 }
 
 int seriatim_queues_begin(seriatim_client *c)
 {
-    return srt_queues_begin(c, NULL, SIZE_MAX);
+    return srt_queues_begin(c, NULL, SRT_QUEUES_ALL);
 }
 
 static const queues_state *queues_of(const seriatim_client *c)

@@ -6,13 +6,12 @@
  */
 #include "web/web.h"
 
-#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 
 #define NAMES_SECONDS 10 /* for which the names hold, once finding them takes several calls */
 #define NAMES_CHEAP_SLICES 1
-#define NAMES_SLICES 4 /* calls of SCAN that a request makes where names are known: some 12 ms of Redis */
+#define NAMES_MS 100 /* for which a request searches where names are known */
 /*
  * A search that a request left unfinished goes on if the next request comes within this time. Behind another Redis its
  * cursor may skip names, which are then missing until the next search has ended.
@@ -28,7 +27,7 @@ int srt_web_names_begin(seriatim_client *c, srt_web *w)
     if (w->search.slices == 0 || srt_queue_names_complete(&w->search) || age < 0 || age >= NAMES_RESUMES)
         srt_queue_names_clear(&w->search);
     w->search_at = c->unix_time;
-    return srt_queues_begin(c, &w->search, w->names_at > 0 ? NAMES_SLICES : SIZE_MAX);
+    return srt_queues_begin(c, &w->search, w->names_at > 0 ? NAMES_MS : SRT_QUEUES_ALL);
 }
 
 static int names_compare(const void *left, const void *right)
