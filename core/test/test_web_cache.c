@@ -393,7 +393,7 @@ static void test_the_names_of_queues_are_found_though_each_request_fails_early(v
 /* A Redis that answers after a while. */
 static void pause_a_moment(void)
 {
-    pause_ms(40);
+    pause_ms(100);
 }
 
 /* A search of the whole keyspace would keep each request waiting where Redis holds millions of keys. */
