@@ -150,8 +150,8 @@ static slu_change *change_after(const slu_source *source, int64_t number)
 }
 
 /*
- * deliveries:change(number) -> number, worker, text: of the first change after that number (0: of all); nothing: there
- * is none. text nil: the worker was withdrawn.
+ * deliveries:change(number) -> number, worker, text: of the first change after that number (0: of all); nothing if no
+ * change came after it. text nil: the worker was withdrawn.
  */
 int slu_deliveries_change(lua_State *L)
 {

@@ -10,7 +10,7 @@
 #include "redis_process.h"
 #include "seriatim.h"
 
-/* A connection for the test's own commands; NULL: there is none to be had. The caller frees it. */
+/* A connection for the test's own commands; NULL: Redis accepts none. The caller frees it. */
 redisContext *connect_redis(const redis_process *s);
 /* Runs redis-server, again if it has ended, with an append-only file that keeps all that it has acknowledged. */
 void run_durable_server(redis_process *s);

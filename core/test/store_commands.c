@@ -150,7 +150,7 @@ static size_t read_line(const char **at, const char *end, char mark, size_t *val
     return 1;
 }
 
-/* Returns the bytes of one whole command, which was done; 0 when there is none. */
+/* Returns the bytes of one whole command, which was executed; 0 if no whole command has come. */
 static size_t take_command(store_conn *c)
 {
     const char *at = c->in.data, *end = at + c->in.len;

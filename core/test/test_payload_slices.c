@@ -1,5 +1,5 @@
 /*
- * test_payload_slices.c - ids with so many payloads that recovering, uniting, moving or burying them takes several
+ * test_payload_slices.c - recovering, uniting, moving and burying the payloads of an id, where that takes several
  * calls of a script.
  */
 #ifndef _XOPEN_SOURCE

@@ -224,8 +224,8 @@ function deliveries:event() end -- kind, number, text; nil: none
 function deliveries:pulse() end
 ---Claims nothing more of the queue of this worker, and hands the shards over. False: it was withdrawn before.
 function deliveries:withdraw(worker) end
----Number, worker and text of the first change of the workers after that number (0: of all); nothing: there is none. Text nil: the
----worker was withdrawn.
+---Number, worker and text of the first change of the workers after that number (0: of all); nothing if no change came after it.
+---Text nil: the worker was withdrawn.
 function deliveries:change(number) end
 function deliveries:quiet() end
 function deliveries:stop() end

@@ -26,7 +26,7 @@ RSpec.describe "poppers" do
     expect_all_well
   end
 
-  # Calls it so often, and waits for so many seconds before each call.
+  # Calls the block `count` times, and waits for `seconds` before each call.
   def in_turns(count, seconds)
     Thread.new do
       Thread.current.report_on_exception = false

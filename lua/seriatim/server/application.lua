@@ -128,7 +128,7 @@ function application.load(path)
 end
 
 ---The line "file:line: text" of a mistake in the application that its text alone explains: a syntax error, a setting that
----cannot be, or the use of a global that nobody has set. nil: it is none.
+---cannot be, or the use of an undefined global. nil: the text alone does not explain it.
 ---@param raised any  what application.load raised
 ---@return string?
 function application.mistake(raised)

@@ -110,7 +110,7 @@ function Connection:send(text)
   return true
 end
 
----Of a consumer's pop that waits: others have their turn for so many seconds.
+---Of a consumer's pop that waits: other requests are served for that many seconds.
 function Connection:sleep(seconds)
   self.wakes_at = native.now_ms() + seconds * 1000
   self:give(REST_SECONDS)
@@ -337,7 +337,7 @@ function Server:sources(seconds)
   return sockets, words, places, seconds
 end
 
----What is ready goes on; waits at most so many seconds for that.
+---Continues the requests that are ready; waits at most that many seconds for one.
 function Server:step(longest)
   local sockets, words, places, seconds = self:sources(longest)
   local ready = native.poll(sockets, words, seconds)

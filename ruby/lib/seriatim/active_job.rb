@@ -96,13 +96,15 @@ module Seriatim
 
       def pushed(job, worker, result, place)
         refused = result.refused_at.include?(place)
-        job.provider_job_id = "#{worker.queue_name}:#{result.handles[place]}" unless refused
+        job.provider_job_id = provider_job_id(worker, result.handles[place]) unless refused
         job.successfully_enqueued = !refused if job.respond_to?(:successfully_enqueued=)
         return unless refused
 
         error = EnqueueError.new("an id of queue #{worker.queue_name} waits already, and its on_waiting is #{worker.on_waiting}")
         job.respond_to?(:enqueue_error=) ? job.enqueue_error = error : raise(error)
       end
+
+      def provider_job_id(worker, handle) = "#{worker.queue_name}:#{handle}"
 
       def by_handle(provider_job_id)
         name, colon, handle = provider_job_id.is_a?(String) ? provider_job_id.rpartition(":") : []
@@ -116,7 +118,7 @@ module Seriatim
           next unless job.is_a?(Hash) && (class_name.nil? || job["job_class"] == class_name)
 
           { job_class: job["job_class"], job_id: job["job_id"], queue: worker.queue_name, id: row[:id], arguments: job["arguments"],
-            scheduled_at: row[:deliver_at], provider_job_id: "#{worker.queue_name}:#{row[:handle]}" }
+            scheduled_at: row[:deliver_at], provider_job_id: provider_job_id(worker, row[:handle]) }
         end
       end
 
