@@ -14,7 +14,7 @@ module Seriatim
   #   end
   #
   # Settings are attributes, checked when they are set. The core defines them (docs/guides/configuration.md lists them) but for +codec+, which is
-  # nil (Seriatim.dump_payload and load_payload), :json, :raw or [dump, load].
+  # nil (Seriatim.dump_payload and load_payload), :json, :raw, :marshal or [dump, load].
   module Worker
     SETTINGS = Native.worker_settings
     DEFAULTS = { **SETTINGS.to_h { |setting| [setting[:name], setting[:default]] }, codec: nil }.freeze

@@ -23,6 +23,19 @@ module Seriatim
       def load(bytes) = bytes
     end
 
+    # Ruby's own format, for queues that come from Lowkiq. Reading it may run any code of the process: only for a Redis whose writers are trusted.
+    module Marshal
+      module_function
+
+      def dump(payload, where)
+        ::Marshal.dump(payload)
+      rescue TypeError => e
+        raise Invalid, "#{where}: #{e.message}"
+      end
+
+      def load(bytes) = ::Marshal.load(bytes) # rubocop:disable Security/MarshalLoad
+    end
+
     # A pair of callables of the application's.
     class Own
       def initialize(dump, load)
@@ -38,15 +51,15 @@ module Seriatim
       def load(bytes) = @load.call(bytes)
     end
 
+    NAMED = { json: JSON, raw: Raw, marshal: Marshal }.freeze
+    RULE = ":json, :raw, :marshal or a pair of callables [dump, load]"
+    private_constant :NAMED, :RULE
+
     module_function
 
-    # The codec of a worker's setting: :json, :raw, [dump, load]; nil for nil, which leaves it to the module.
+    # The codec of a worker's setting: the name of one, [dump, load]; nil for nil, which leaves it to the module.
     def of(setting)
-      case setting
-      when :json then JSON
-      when :raw then Raw
-      when Array then Own.new(*setting)
-      end
+      setting.is_a?(Array) ? Own.new(*setting) : NAMED[setting]
     end
 
     # That of the module's dump_payload and load_payload.
@@ -61,12 +74,12 @@ module Seriatim
     def check(setting, field = "codec")
       case setting
       when nil then nil
-      when Symbol, String then Validate.word(field, setting, %i[json raw])
+      when Symbol, String then Validate.word(field, setting, NAMED.keys)
       when Array
         return setting if setting.size == 2 && setting.all? { |part| part.respond_to?(:call) }
 
-        Validate.refuse(field, ":json, :raw or a pair of callables [dump, load]", setting)
-      else Validate.refuse(field, ":json, :raw or a pair of callables [dump, load]", setting)
+        Validate.refuse(field, RULE, setting)
+      else Validate.refuse(field, RULE, setting)
       end
     end
   end
