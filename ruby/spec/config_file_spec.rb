@@ -2,7 +2,7 @@
 
 require_relative "spec_helper"
 require "seriatim/server/application"
-require "seriatim/cli/config_file"
+require "seriatim/config_file"
 
 RSpec.describe "the file of -C" do
   around { |example| Dir.mktmpdir { |dir| (@path = File.join(dir, "s.yml")) && example.run } }

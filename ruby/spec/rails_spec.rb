@@ -14,7 +14,7 @@ RSpec.describe "Rails", limit: 240 do
   def queue = @queue ||= worker("RailsWorker")
 
   # A minimal application: reloading in development, eager loading in production.
-  def application(initializer: "")
+  def application(initializer: "", settings: "")
     write("config/environment.rb", <<~RUBY)
       require "logger"
       require "rails"
@@ -27,6 +27,7 @@ RSpec.describe "Rails", limit: 240 do
         config.logger = Logger.new(nil)
         config.secret_key_base = "test"
         config.file_watcher = ActiveSupport::FileUpdateChecker
+        #{settings}
       end
       Seriatim.lease_time = 3
       Seriatim.poll_interval = 0.2
@@ -47,8 +48,10 @@ RSpec.describe "Rails", limit: 240 do
     RUBY
   end
 
-  def start(*arguments)
-    server = Command.new("-r", @dir, *arguments, env: { "TRACE" => trace_path })
+  def start(*arguments) = start_in(Dir.pwd, "-r", @dir, *arguments)
+
+  def start_in(dir, *arguments)
+    server = Command.new(*arguments, env: { "TRACE" => trace_path }, dir: dir)
     (@commands ||= []) << server
     server
   end
@@ -101,5 +104,77 @@ RSpec.describe "Rails", limit: 240 do
     queue.perform_async(Array.new(10) { |i| { id: i } })
     eventually { trace.lines.size == 10 }
     expect(server.stop).to eq(0)
+  end
+
+  # What the application's console sees of the settings.
+  def settings(*names, env: {})
+    program = "require './config/environment'; puts #{names.inspect}.map { |name| Seriatim.public_send(name).inspect }.join(' ')"
+    Open3.capture2e({ **Command::NEUTRAL, **env }, *Command::RUBY, "-e", program, chdir: @dir).first
+  end
+
+  describe "config/seriatim.yml" do
+    before { application(settings: "config.seriatim.lease_time = 3\n  config.seriatim.namespace = 'code'") }
+
+    it "R-RAILS-1: sets the settings of Seriatim, by environment, with ERB; it wins over config.seriatim and over initializers" do
+      write("config/initializers/seriatim.rb", "$seen = Seriatim.namespace\nSeriatim.poll_interval = 7")
+      write("config/seriatim.yml", <<~YAML)
+        default: &default
+          threads: 2
+        namespace: shop-<%= Rails.env %>
+        poll_interval: 0.5
+        development:
+          <<: *default
+          timeout: 9
+        production:
+          threads: 20
+      YAML
+      names = %i[namespace poll_interval lease_time threads_per_node stop_timeout]
+      expect(settings(*names)).to eq(%("shop-development" 0.5 3 2 9\n))
+      expect(settings(*names, env: { "RAILS_ENV" => "production" })).to eq(%("shop-production" 0.5 3 20 25\n))
+      expect(settings(:namespace, env: { "RAILS_ENV" => "staging" })).to eq(%("shop-staging"\n))
+    end
+
+    it "R-RAILS-1: leaves to the environment what it says" do
+      write("config/seriatim.yml", "redis: redis://file:1\nthreads: 2\n")
+      shown = %i[redis redis_url threads_per_node]
+      expect(settings(*shown)).to eq(%("redis://file:1" "redis://file:1" 2\n))
+      expect(settings(*shown, env: { "REDIS_URL" => "redis://env:2", "RAILS_MAX_THREADS" => "8" })).to eq(%(nil "redis://env:2" 5\n))
+    end
+
+    it "R-RAILS-1: names the file and the key of what is wrong, and config.seriatim" do
+      file = File.join(File.realpath(@dir), "config/seriatim.yml")
+      { "therads: 2" => "unknown key therads; known are require, threads, ", "lease_time: 0" => "lease_time must be a number of seconds from 0.2",
+        "development: {threads: many}" => 'threads must be an integer, not "many"', "redis: 5" => "redis must be a text, not 5",
+        "workers: OrderWorker" => "workers must be a list of texts", "namespace: ''" => "namespace must be a text of 1 to 128 bytes" }.each do |text, said|
+        write("config/seriatim.yml", text)
+        expect(settings(:namespace)).to include("#{file}: #{said}"), text
+      end
+      expect(Command.run(dir: @dir)).to match([/\Aseriatim: #{Regexp.escape(file)}: namespace must be a text/, 2])
+      FileUtils.rm(file)
+      application(settings: "config.seriatim.lease_tme = 3")
+      expect(settings(:namespace)).to include(": config.seriatim has no setting lease_tme; known are active_job_queues, ")
+      application(settings: "config.seriatim.lease_time = 0")
+      expect(settings(:namespace)).to include(": config.seriatim.lease_time must be a number of seconds")
+    end
+
+    it "R-RAILS-2: is that of the command in the application's folder; the command line and another file win over it" do
+      write("config/seriatim.yml", "namespace: yaml\nthreads: 2\nprocesses: 2\nqueues: [RailsWorker]\nverbose: true\nproduction: {namespace: <%= 'live' %>}\n")
+      Seriatim.namespace = "yaml"
+      server = start_in(@dir)
+      server.wait_for(/process 2 of 2 has pid/)
+      expect(server.log).to match(/node \S+ with 2 threads runs RailsWorker/)
+      queue.perform_async([{ id: 1 }])
+      eventually { trace.include?('first {"1"=>[""]} development') }
+      expect(Command.run("queues", dir: @dir)).to match([/^RailsWorker /, 0])
+      expect(Command.run("queues", "-e", "production", dir: @dir).first).not_to include("RailsWorker")
+      expect(server.stop).to eq(0)
+      write("other.yml", "namespace: other\nthreads: 3\n")
+      server = start_in(@dir, "-C", "other.yml", "-p", "1")
+      expect(server.log).to match(/node \S+ with 3 threads runs RailsWorker/)
+      expect(server.stop).to eq(0)
+      server = start_in(@dir, "-c", "1", "-p", "1")
+      expect(server.log).to match(/node \S+ with 1 threads runs RailsWorker/)
+      expect(server.stop).to eq(0)
+    end
   end
 end

@@ -5,7 +5,7 @@
 require "json"
 require "stringio"
 require "seriatim"
-require "seriatim/cli/config_file"
+require "seriatim/config_file"
 
 Seriatim.redis = nil
 WORKER = Module.new { extend Seriatim::Worker }

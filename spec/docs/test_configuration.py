@@ -140,8 +140,9 @@ def test_the_functions_of_a_worker(code: Any, language: str) -> None:
         assert [words(row["field"])[0] for row in table("Functions of a worker", "field")] == code["exhausted_job"]
 
 
-def test_the_keys_of_the_configuration_file(code: Any) -> None:
-    keys = [words(row["key"])[0] for row in table("The file of -C", "key")]
+def test_the_keys_of_the_configuration_file(code: Any, language: str) -> None:
+    heads = ["key", "key of Ruby"] if language == "Ruby" else ["key"]
+    keys = [words(row[head])[0] for head in heads for row in table("The file of -C", head)]
     assert code["unknown_key"].endswith(f"unknown key nothing; known are {', '.join(keys)}")
 
 

@@ -108,18 +108,18 @@ end
 
 @runs("docs/start/rails.md", "Set up")
 def test_rails_pushes_and_works(blocks: Section, tmp_path: Path, env: dict[str, str], redis: RedisServer) -> None:
-    gemfile, initializer, model = (blocks.take("ruby") for _ in range(3))
+    gemfile, settings, initializer, model = (blocks.take(language) for language in ("ruby", "yaml", "ruby", "ruby"))
     assert [gemfile.name, initializer.name, model.name] == ["Gemfile", "config/initializers/seriatim.rb", "app/models/order.rb"]
     (tmp_path / "Gemfile").write_text(gemfile.text)
     assert shell("ruby -r bundler -e 'print Bundler::Dsl.new.tap { |dsl| dsl.eval_gemfile(\"Gemfile\") }.dependencies.map(&:name)'", tmp_path, {}) == '["seriatim"]'
     environment = f'ENV["SERVE"] = "1"\nload {str(ROOT / "spec/docs/rails_app.rb")!r}\n'
-    files = {"config/environment.rb": environment, initializer.name: initializer.text, model.name: model.text, "app/workers/order_worker.rb": WORKER}
+    files = {"config/environment.rb": environment, "app/workers/order_worker.rb": WORKER} | {each.name: each.text for each in (settings, initializer, model)}
     for name, text in files.items():
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / name).write_text(text)
     push = "order = nil; Order.transaction { order = Order.create!(id: 17, status: %(new), total: 1999); order.update!(status: %(paid)) }"
     shell(f"{RUBY} -r ./config/environment.rb -e '{push}'", tmp_path, env)
-    with Started(f"{RUBY} {ROOT}/ruby/exe/seriatim -r ./config/environment.rb", tmp_path, env) as server:
+    with Started(f"{RUBY} {ROOT}/ruby/exe/seriatim", tmp_path, env) as server:
         server.wait_for('order 17 {"status"=>"paid", "total"=>1999, "updated_at"=>"20')
         assert server.stop() == 0
     assert redis.call("EXISTS", "shop-development:{OrderWorker}:layout") == 1

@@ -3,8 +3,8 @@
 require "optparse"
 require "seriatim"
 require "seriatim/server/application"
+require "seriatim/config_file"
 require "seriatim/cli/exit_codes"
-require "seriatim/cli/config_file"
 require "seriatim/cli/server_command"
 require "seriatim/cli/operators"
 require "seriatim/cli/web_command"
@@ -15,7 +15,8 @@ module Seriatim
     # The same words in each language: core/command/command.json.
     VERBS = Native.command_text("verbs").split.freeze
     WITHOUT_REDIS = %w[help version man completion].freeze
-    private_constant :WITHOUT_REDIS
+    RAILS_FILE = "config/seriatim.yml"
+    private_constant :WITHOUT_REDIS, :RAILS_FILE
 
     # @param held [Array<String>, nil] TERM and INT that came so far, to which their handlers still add; nil: the caller has set no
     #   handlers
@@ -32,7 +33,7 @@ module Seriatim
       words = parser.parse(argv)
       return say_of_itself(words) if @options[:help] || @options[:version] || WITHOUT_REDIS.include?(words.first)
 
-      merge_config_file
+      read_config_file(words.first)
       dispatch(words)
     rescue PrivateRedis.const_get(:Refused) => e
       complain(NO_REDIS, e.message)
@@ -98,11 +99,21 @@ module Seriatim
       code
     end
 
-    # What the command line says wins.
-    def merge_config_file
-      path = @options.delete(:config) or return
-      @options = ConfigFile.read(path, @options[:environment]).merge(@options)
+    # The file of -C; or that of the Rails application in this folder, unless the application is loaded, which reads it itself.
+    def read_config_file(verb)
+      serves = [nil, "server"].include?(verb)
+      if (path = @options.delete(:config))
+        ConfigFile.use(path, @options[:environment])
+      elsif !serves && !@options[:require] && Application.rails?(".") && File.file?(RAILS_FILE)
+        ConfigFile.use(RAILS_FILE, @options[:environment] || rails_environment, called: RAILS_FILE)
+      end
+      @options = ConfigFile.options.merge(@options)
+      @options[:require] ||= "." if serves && Application.rails?(".")
+      ConfigFile.apply
     end
+
+    # As Rails finds it.
+    def rails_environment = %w[RAILS_ENV RACK_ENV].map { |name| ENV.fetch(name, "") }.find { |name| !name.empty? } || "development"
 
     def apply_environment
       name = @options[:environment] or return

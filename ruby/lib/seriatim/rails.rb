@@ -1,12 +1,9 @@
 # frozen_string_literal: true
 
+require "seriatim/rails/configuration"
+
 module Seriatim
-  # What Rails needs of a server: loaded by itself where Rails is.
-  #
-  # A server forked from a loaded application (`-p`) must not share its parent's database connections; with
-  # ActiveRecord:
-  #
-  #   Seriatim.on_server_init = -> { ActiveRecord::Base.establish_connection }
+  # What Rails needs: loaded by itself where Rails is.
   module Rails
     # A server middleware, outermost: runs each delivery inside the application's reloader, so that changed code is
     # loaded (in development) and connections go back to their pool.
@@ -22,9 +19,17 @@ module Seriatim
     # Before Rails sets config.active_job.queue_adapter, which needs the adapter's constant.
     ActiveSupport.on_load(:active_job) { require "active_job/queue_adapters/seriatim_adapter" }
 
-    # Adds the middleware once the application is initialized.
+    # Gives Seriatim the application's settings before the initializers of config/initializers, and its middleware once the
+    # application is initialized.
     class Railtie < ::Rails::Railtie
+      config.seriatim = ActiveSupport::OrderedOptions.new
+
+      initializer("seriatim.settings", before: :load_config_initializers) { |app| Configuration.load(app) }
+      # Again, because the file wins over what initializers assign.
+      initializer("seriatim.file", after: :load_config_initializers) { ConfigFile.apply }
+
       config.after_initialize do |app|
+        Configuration.load(app) # where Rails was loaded after Seriatim, the initializers above do not run
         Seriatim.server_middlewares.unshift(Reloader.new(app))
         Seriatim.reload_workers = !app.config.cache_classes
       end

@@ -11,7 +11,8 @@ require "tmpdir"
 class Command
   EXE = File.expand_path("../../exe/seriatim", __dir__)
   # Where this process found the library and its extension.
-  PATHS = $LOAD_PATH.select { |path| File.exist?(File.join(path, "seriatim.rb")) || Dir[File.join(path, "seriatim", "seriatim_native.*")].any? }.freeze
+  PATHS = $LOAD_PATH.select { |path| File.exist?(File.join(path, "seriatim.rb")) || Dir[File.join(path, "seriatim", "seriatim_native.*")].any? }
+                     .map { |path| File.expand_path(path) }.freeze
   RUBY = [RbConfig.ruby, *PATHS.flat_map { |path| ["-I", path] }].freeze
   NEUTRAL = { "RAILS_ENV" => nil, "RACK_ENV" => nil, "APP_ENV" => nil, "SERIATIM_ENV" => nil, "REDIS_URL" => nil,
               "SERIATIM_REDIS_URL" => nil, "REDIS_PROVIDER" => nil }.freeze
@@ -46,9 +47,9 @@ class Command
   attr_reader :pid
 
   # Starts it, and waits until it says that it runs.
-  def initialize(*arguments, env: {}, redis: REDIS.url, wait: true)
+  def initialize(*arguments, env: {}, redis: REDIS.url, wait: true, dir: Dir.pwd)
     @folder = Dir.mktmpdir("seriatim-command")
-    @pid = spawn({ **NEUTRAL, "REDIS_URL" => redis, **env }, *RUBY, EXE, *arguments, out: log_path, err: %i[child out])
+    @pid = spawn({ **NEUTRAL, "REDIS_URL" => redis, **env }, *RUBY, EXE, *arguments, out: log_path, err: %i[child out], chdir: dir)
     wait_for(/start node/) if wait
   end
 

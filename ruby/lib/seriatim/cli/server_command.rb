@@ -23,6 +23,7 @@ module Seriatim
 
         Application.load(path)
         Application.eager_load
+        read_options
         apply
         Workers.chosen(nil, @options[:queues])
         PrivateRedis.url if RedisUrl.none?
@@ -32,6 +33,13 @@ module Seriatim
       private
 
       def supervise(signals) = Supervisor.new(processes, Seriatim.stop_timeout, signals) { |parent, own| serve(own, parent) }.run
+
+      # Of the file that the application read, if it is one of Rails.
+      def read_options
+        before = @options.values_at(:log_format, :verbose)
+        @options = ConfigFile.options.merge(@options)
+        set_up_logger if before != @options.values_at(:log_format, :verbose) && Seriatim.logger.equal?(@logger)
+      end
 
       def set_up_logger
         level = @options[:verbose] ? Logger::DEBUG : Logger::INFO

@@ -1,5 +1,7 @@
 # frozen_string_literal: true
 
+require "seriatim/config_file"
+
 module Seriatim
   # Loads what -r names: a file, a folder that holds config/environment.rb (Rails), or a library.
   # @api private
@@ -16,6 +18,7 @@ module Seriatim
       load_rails if name.end_with?("/config/environment.rb")
       placing_errors { Kernel.require(name) }
       require "seriatim/rails" if defined?(::Rails::Railtie) # the application loaded Rails
+      ConfigFile.apply # it wins over what the application sets
     rescue ApplicationError => e
       raise unless e.cause.is_a?(LoadError) && e.cause.path == path
 
@@ -42,6 +45,8 @@ module Seriatim
       yield
     rescue SyntaxError => e # its message begins with the place
       raise ApplicationError, e.message[/\A.*/].delete_suffix(" (SyntaxError)")
+    rescue UsageError # of a file of settings, which it names
+      raise
     rescue Invalid => e
       raise ApplicationError, "#{place_of(e)}#{e.message}"
     rescue NameError, LoadError => e # NoMethodError is a NameError
@@ -68,6 +73,9 @@ module Seriatim
 
       "#{error.receiver.inspect} has no #{error.name.end_with?("=") ? "setting" : "method"} #{error.name.to_s.chomp("=")}"
     end
+
+    # @return [Boolean] the folder holds a Rails application
+    def rails?(folder) = File.file?(File.join(folder, "config", "environment.rb"))
 
     def file(path)
       full = File.expand_path(path)
