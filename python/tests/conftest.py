@@ -20,8 +20,11 @@ from support.redis_server import RedisServer  # noqa: E402
 
 LIMIT = 240  # seconds
 
-# A shell's background job ignores it, and so would what the tests start.
+# A shell's background job ignores INT and nohup ignores HUP, and so would what the tests start; a signal with a handler
+# has its default action there.
 signal.signal(signal.SIGINT, signal.default_int_handler)
+if signal.getsignal(signal.SIGHUP) is signal.SIG_IGN:
+    signal.signal(signal.SIGHUP, lambda number, frame: None)
 
 
 def pytest_configure(config: pytest.Config) -> None:

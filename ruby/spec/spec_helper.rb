@@ -6,6 +6,10 @@ require "timeout"
 require_relative "../../spec/support/redis_server"
 require_relative "support/jobs_helper"
 
+# nohup ignores HUP, and so would what the examples start; a signal with a handler has its default action there.
+before = trap("HUP") { nil }
+trap("HUP", before) unless before == "IGNORE"
+
 REDIS = RedisServer.new
 
 RSpec.configure do |config|

@@ -121,9 +121,20 @@ local function words(arguments)
   return table.concat(list, " ")
 end
 
+local default_signals
+
+---An option of env(1) by which the command does not ignore HUP where nohup started the tests; empty where env does not know it.
+local function with_default_signals()
+  if not default_signals then
+    local known = os.execute("env --default-signal=HUP true 2> /dev/null")
+    default_signals = (known == true or known == 0) and "--default-signal=HUP" or ""
+  end
+  return default_signals
+end
+
 ---The shell's words that start the command here. arguments.env, arguments.redis (false: none) are options.
 function Shell:line(arguments)
-  local parts = { "cd " .. command.quote(self.folder) .. " && exec env" }
+  local parts = { "cd " .. command.quote(self.folder) .. " && exec env " .. with_default_signals() }
   for _, name in ipairs(NEUTRAL) do
     parts[#parts + 1] = "-u " .. name
   end
