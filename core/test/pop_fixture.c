@@ -105,3 +105,8 @@ void expire(const popped *p)
     pause_ms(60);
     (void)p;
 }
+
+void pass_a_while(void)
+{
+    pause_ms((long)(A_WHILE * 1000) + 10);
+}

@@ -151,9 +151,9 @@ static void test_r_pop_4_release_and_snooze_count_no_failure(void **state)
     assert_string_equal(pop(&f, 30, &p), "a");
     assert_int_equal(p.deliveries, 2);
     assert_int_equal(p.retry_count, -1);
-    assert_int_equal(say_seconds(&f, &p, SERIATIM_POPPED_SNOOZE, 0.02, "y"), SERIATIM_OK);
+    assert_int_equal(say_seconds(&f, &p, SERIATIM_POPPED_SNOOZE, A_WHILE, "y"), SERIATIM_OK);
     assert_string_equal(pop(&f, 30, NULL), "-");
-    pause_ms(30);
+    pass_a_while();
     assert_string_equal(pop(&f, 30, &p), "a");
     assert_string_equal(p.payloads, "y");
     assert_int_equal(p.deliveries, 3);
@@ -169,9 +169,9 @@ static void test_r_pop_3_extend_keeps_a_delivery(void **state)
     popped p;
     (void)state;
     push(&f, "a", "x", none);
-    assert_string_equal(pop(&f, SHORT, &p), "a");
+    assert_string_equal(pop(&f, A_WHILE, &p), "a");
     assert_int_equal(say_seconds(&f, &p, SERIATIM_POPPED_EXTEND, 30, NULL), SERIATIM_OK);
-    expire(&p);
+    pass_a_while();
     assert_string_equal(pop(&f, 30, NULL), "-");
     assert_int_equal(ack(&f, &p), SERIATIM_OK);
     assert_int_equal(metrics(&f).failed, 0);

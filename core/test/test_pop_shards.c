@@ -192,12 +192,12 @@ static void test_scheduled_payloads_arrive_by_a_pop(void **state)
     job.payload = "x";
     job.payload_len = 1;
     job.deliver_when = SERIATIM_DELAY;
-    job.deliver_time = 0.05;
+    job.deliver_time = A_WHILE;
     done(&f, seriatim_push_begin(f.client, f.queue));
     done(&f, seriatim_push_job(f.client, &job));
     done(&f, seriatim_push_send(f.client));
     assert_string_equal(pop(&f, 30, NULL), "-");
-    pause_ms(60);
+    pass_a_while();
     assert_string_equal(pop(&f, 30, &p), "a");
     close_queue(&f);
 }
@@ -323,9 +323,9 @@ static void test_r_pop_11_a_claim_ends_what_a_popper_did_not_acknowledge(void **
     (void)state;
     push(&f, "a", "x", none);
     acquire(&f, "n1");
-    assert_string_equal(pop(&f, SHORT, &p), "a");
+    assert_string_equal(pop(&f, A_WHILE, &p), "a");
     assert_int_equal(claim(&f, "5", NULL), 0);
-    expire(&p);
+    pass_a_while();
     assert_int_equal(claim(&f, "5", run), 1);
     assert_int_equal(ack(&f, &p), SERIATIM_STALE);
     settle_done(&f, "a", run);

@@ -18,6 +18,14 @@
 
 #include "browser.h"
 
+/* Behind these characters the answer has a lag: how long depends on how busy the machine is. */
+static void shows_a_lag(const char *before)
+{
+    const char *lag = strstr(browser.text, before);
+    assert_non_null(lag);
+    assert_true(strtod(lag + strlen(before), NULL) > 0);
+}
+
 static void test_r_web_3_dashboard_and_stats_have_the_figures(void **state)
 {
     (void)state;
@@ -35,7 +43,7 @@ static void test_r_web_3_dashboard_and_stats_have_the_figures(void **state)
     shows("\"redis_info\":{\"connected_clients\":");
     shows("\"role\":\"admin\",\"title\":\"Seriatim\",\"version\":\"" SERIATIM_VERSION "\"}");
     get("/api/v1/stats");
-    shows("\"Q\":{\"lag\":0.");
+    shows_a_lag("\"Q\":{\"lag\":");
     shows("\"length\":3,\"morgue_length\":0}");
 }
 
@@ -53,20 +61,20 @@ static void test_delayed_ids_are_counted(void **state)
     shows("\"delayed\":1,\"enqueued\":3,\"failed\":0,\"fresh\":1,");
     REDIS("LPUSH seriatim:{One/0}:ready gone gone gone gone");
     get_first("/api/web/dashboard");
-    shows("\"lag\":0.");
-    push_failed_id("failed, due soon", 0.3);
-    push_text("One", "due soon", "x", 0.3);
+    shows_a_lag("\"lag\":");
+    push_failed_id("failed, due soon", 2);
+    push_text("One", "due soon", "x", 2);
     get("/api/web/dashboard");
     shows("\"delayed\":2,\"enqueued\":5,\"failed\":0,\"fresh\":2,");
     get_first("/api/web/dashboard");
     shows("\"delayed\":2,\"enqueued\":5,\"failed\":0,\"fresh\":2,");
-    pause_ms(400);
+    pause_ms(2100);
     get("/api/web/dashboard");
     shows("\"delayed\":1,\"enqueued\":5,\"failed\":0,\"fresh\":2,");
-    shows("\"lag\":0.");
+    shows_a_lag("\"lag\":");
     get_first("/api/web/dashboard");
     shows("\"delayed\":1,\"enqueued\":5,\"failed\":0,\"fresh\":2,");
-    shows("\"lag\":0.");
+    shows_a_lag("\"lag\":");
 }
 
 /* By a browser that has looked before, which takes over what has not changed, and by one that has not. */
@@ -88,7 +96,8 @@ static void test_r_web_17_scheduled_payloads_are_counted(void **state)
     get("/api/web/dashboard");
     shows("\"scheduled\":1,");
     pause_ms(500); /* nothing that is stored changes now, but the payload is late from here on */
-    both_show("/api/web/dashboard", "\"lag\":0.");
+    both_show("/api/web/dashboard", "\"lag\":");
+    shows_a_lag("\"lag\":");
     both_show("/api/web/dashboard", "\"scheduled\":1,");
     assert_int_equal(ask("POST", "/api/web/One/delete", "{\"ids\":[\"b\"]}"), 200);
     both_show("/api/web/dashboard", "\"scheduled\":0,");
