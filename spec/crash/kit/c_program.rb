@@ -10,7 +10,7 @@ module CProgram
   CORE = ENV.fetch("CORE", File.join(ROOT, "core"))
   FOLDER = File.join(ROOT, "tmp/crash")
   KIT = File.expand_path("..", __dir__)
-  FLAGS = %w[-std=c99 -Wall -Wextra -Wpedantic -Wconversion -Wshadow -Wstrict-prototypes -O1 -g].freeze
+  FLAGS = %w[-std=c99 -Wall -Wextra -Wpedantic -Wconversion -Wshadow -Wstrict-prototypes -O0].freeze # compiling takes longer than what the programs do
 
   module_function
 
