@@ -76,12 +76,14 @@ RSpec.describe "poppers" do
       sleep 0.1
     end
     kills.value
+    kit.push("Pulled", (1..10).map { |number| "long#{number}" }, 1, sleep: 1)
+    crowd.kill_in_a_run
     crowd.close
     verdict = finish(%w[c ruby python asyncio lua].map { |kind| popper(kind) })
     Figures.note("F1", "jobs of poppers: SIGKILLs, died in a run", "#{crowd.killed}, #{verdict.cut_short}")
     Figures.note("F1", "jobs of poppers: pushed, acknowledged, begun again", [pushed, kit["Pulled"].metrics[:processed], verdict.repeated.size].join(", "))
-    expect(kit["Pulled"].metrics[:processed]).to eq(pushed)
-    expect(kit.journal.starts.map(&:id).uniq.size).to eq(pushed)
+    expect(kit["Pulled"].metrics[:processed]).to eq(pushed + 10)
+    expect(kit.journal.starts.map(&:id).uniq.size).to eq(pushed + 10)
     expect(verdict.cut_short).to be_positive
   end
 
@@ -118,8 +120,8 @@ RSpec.describe "poppers" do
   it "F2 the checker fails when a late acknowledgement ends the run of another popper" do
     mutant = Mutant.build("popper", "scripts/client/popped.lua" => [["sub(run, 2) == RUN_POPPED .. ARGV[7]", "sub(run, 2, 2) == RUN_POPPED"]])
     kit.queue("Pulled", **SETTINGS, shards_count: 1)
-    kit.push("Pulled", ["id"], [1, 2], sleep: 1)
-    late = popper(ttr: 3, program: mutant)
+    kit.push("Pulled", ["id"], [1], sleep: 8) # longer than the time to run of the first popper, whose report is late by that alone
+    late = popper(ttr: 4, program: mutant)
     kit.eventually { kit.journal.starts.any? }
     late.freeze_if { true }
     other = popper(ttr: 60)

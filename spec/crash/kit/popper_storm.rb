@@ -22,6 +22,7 @@ class PopperStorm
     @ttr = ttr
     @lease = lease
     @lock = Mutex.new
+    @web_lock = Mutex.new
     @killed = @restarted = 0
     @frozen = []
     @turns = Hash.new(0) # by list
@@ -47,12 +48,22 @@ class PopperStorm
     end
   end
 
+  # Kills a popper in the midst of a run, and starts no other. Some must have long runs.
+  def kill_in_a_run
+    @kit.eventually(PATIENCE, -> { "no popper is in a run" }) do
+      process = @members.map(&:process).select(&:alive?).sample(random: @kit.random)
+      process.freeze_if { last_of(process) == "start" } && process.kill.then { @killed += 1 }
+    end
+  end
+
   # Kills one of the web applications and starts it again.
   def restart_web
-    web = @webs.rotate(@restarted).first
-    web.process.kill
-    start(web)
-    @restarted += 1
+    @web_lock.synchronize do
+      web = @webs.rotate(@restarted).first
+      web.process.kill
+      start(web)
+      @restarted += 1
+    end
   end
 
   # Freezes an HTTP consumer and two other poppers while each runs an id, and a server, until what they run is over and the server's
@@ -62,8 +73,11 @@ class PopperStorm
     server = freeze_one(:server) { true }
     IO.select(nil, nil, nil, [@ttr, @lease * 3].max + 0.1)
     @kit.eventually(PATIENCE, -> { "a frozen server still owns shards" }) { !@kit.owners(@queue).include?(server.process.pid) }
-    [*poppers, server].each { |member| member.process.thaw }
-    @kit.eventually(PATIENCE, -> { "a frozen popper does not report" }) { poppers.all? { |member| %w[reported refused].include?(last_of(member.process)) } }
+    # An application that is killed while it refuses a report leaves its consumer without an answer.
+    @web_lock.synchronize do
+      [*poppers, server].each { |member| member.process.thaw }
+      @kit.eventually(PATIENCE, -> { "a frozen popper does not report" }) { poppers.all? { |member| %w[reported refused].include?(last_of(member.process)) } }
+    end
     @frozen.concat(poppers.map { |member| [member.kind, member.process.pid] })
     [*poppers, server].each { |member| member.frozen = false }
   end
