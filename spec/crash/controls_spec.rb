@@ -2,11 +2,9 @@
 
 require_relative "spec_helper"
 require_relative "kit/mutant"
-require_relative "kit/freezes"
 require_relative "kit/proxy"
 require_relative "kit/storm"
 require_relative "kit/task_checker"
-require_relative "kit/task_points"
 require_relative "kit/transactions"
 
 # Controls: each example breaks a rule on purpose. If the checker did not fail here, it would miss the same fault in the other examples.
@@ -15,7 +13,6 @@ RSpec.describe "The checker fails" do
 
   # Clocks that differ by more than half a lease look like a clock of Redis that jumps, for which nobody loses a shard.
   BLIND = ["if not last or math.abs(now - last) > shortest / 2 then", "if false then"].freeze
-  SLOW = ->(random) { { sleep: (0.01 + random.rand(0.02)).round(4) } }
 
   # The faults that the checker found.
   def faults_of(control, fault)
@@ -24,20 +21,19 @@ RSpec.describe "The checker fails" do
     found
   end
 
-  # Makes the faults again, at most five times, until the checker finds one of that name: a fault that needs two processes at an
-  # unlucky moment does not happen in each round.
-  def until_found(name)
-    5.times do
-      yield
-      break if kit.verdict.faults.key?(name)
+  # @return [Proxy, Queue] a way to Redis on which the first call of a script that the mutant has changed, and all that its process sends
+  #   behind it, waits until something is put into the queue
+  def way_that_holds_the_first_call
+    released = Queue.new
+    held = false
+    hold = lambda do |_request|
+      released.pop unless held
+      held = true
+      false
     end
-  end
-
-  # Waits until the queue is empty. An id whose record is gone never becomes empty.
-  def drain_if_possible
-    kit.drain(10)
-  rescue RuntimeError
-    nil
+    proxy = Proxy.new(kit.redis.socket)
+    proxy.rule = Proxy::Rule.new(step: Proxy::Step.new(script: nil, moment: :before, only: hold))
+    [proxy, released]
   end
 
   def ids(count) = (1..count).map { |number| "id#{number}" }
@@ -47,16 +43,23 @@ RSpec.describe "The checker fails" do
                              ["if lease ~= tonumber(ARGV[2]) then", "if false then"],
                              ["if is_open(run, mine) then return digit_of(run) end", "if true then return digit_of(run or mine) end"]
                            ])
-    lease = 0.4
-    kit.queue("Unfenced", shards_count: 16, batch_size: 2, back_off: 0.05, max_retry_count: 1_000)
-    workers = Array.new(6) { kit.worker("c", lease: lease, threads: 4, poll: 0.2, program: program) }
-    workers.each(&:wait_until_started)
-    storm = Storm.new(kit, "Unfenced", ids(200), behind: 150, payload: SLOW)
-    until_found(:lost) do
-      storm.during { Freezes.new(kit, "Unfenced", workers, lease: lease, at_once: 3).run(9) }
-      drain_if_possible
-    end
-    expect(faults_of("no fence check in settle", "F2").keys).to include(:lost)
+    kit.queue("Unfenced", shards_count: 1)
+    kit.push("Unfenced", ["id"], 1)
+    kit.push("Unfenced", ["long"], 1, sleep: 60) # of the same claim: so the other one is settled alone, by its id
+    proxy, released = way_that_holds_the_first_call
+    late = kit.worker("c", lease: 0.4, program: program, url: proxy.url)
+    kit.eventually { kit.journal.ends.size == 1 }
+    kit.push("Unfenced", ["id"], 2, sleep: 60)
+    other = kit.worker("c", lease: 0.4, program: program)
+    kit.eventually { kit.journal.starts(nil, "id").last.numbers.include?(2) }
+    released << true
+    kit.eventually { kit.backlog == 1 } # the late settle has ended the run of the other worker, which still runs
+    [late, other].each(&:kill)
+    faults_of("no fence check in settle", "F2")
+    expect(kit.verdict.lost).to include("Unfenced/id 2")
+  ensure
+    released&.push(true)
+    proxy&.stop
   end
 
   it "F13 when the clients' clocks decide" do
@@ -67,7 +70,7 @@ RSpec.describe "The checker fails" do
     kit.worker("c", lease: 0.4, threads: 16, nodes: 1)
     kit.eventually { kit.journal.starts.size == 16 }
     kit.worker("c", lease: 0.4, threads: 16, nodes: 1, program: ahead)
-    kit.eventually(50) { kit.verdict.concurrent.any? }
+    kit.eventually { kit.verdict.concurrent.any? }
     expect(faults_of("clients' clocks, one of two 2 s ahead", "F13").keys).to include(:concurrent)
   end
 
@@ -113,23 +116,34 @@ RSpec.describe "The checker fails" do
     found
   end
 
+  # Is it a checkpoint that its worker takes for confirmed, though Redis has not seen it? Waits until it does.
+  def believed?(request)
+    return false unless request.include?("\r\ncheckpoint\r\n")
+
+    1000.times { kit.journal.lines.any? { |line| line.kind == "confirmed" } ? break : sleep(0.01) }
+    true
+  end
+
   it "F1 when a checkpoint is believed before it is confirmed" do
     program = Mutant.build("worker", "src/node/checkpoint.c" => [["if (c && c->confirmed < c->wanted)\n", "if (0)\n"]])
     kit.queue("Tasks", **TASKS)
-    TaskPoints.new(kit, "Tasks", lanes: 4, start: ->(_, **where) { kit.worker("c", program: program, **where) }).run(2, ["c"])
+    kit.push("Tasks", ["id"], 1, task: "flush")
+    kit.push("Tasks", ["id"], 2, task: "flush", sleep: 5) # so that the run does not end before the checkpoint is sent
+    proxy = Proxy.new(kit.redis.socket)
+    proxy.rule = Proxy::Rule.new(step: Proxy::Step.new(script: "settle", moment: :before, only: method(:believed?)))
+    dying = kit.worker("c", lease: 0.4, program: program, url: proxy.url)
+    expect(dying.wait).to be_nil
     kit.worker("c")
     kit.drain
     expect(faults_of_tasks("checkpoints believed before they are confirmed").keys).to include(:undone)
   end
 
   it "F1 when scheduled payloads may be moved twice" do
-    program = Mutant.build("worker", "scripts/lib/move_scheduled.lua" => [["  unschedule(group.id, group.stamps)", "  if now % 2 == 0 then unschedule(group.id, group.stamps) end"]])
+    program = Mutant.build("worker", "scripts/lib/move_scheduled.lua" => [["  unschedule(group.id, group.stamps)", "  if not call('SET', SCHEDULED .. 'once', '', 'NX') then unschedule(group.id, group.stamps) end"]])
     kit.queue("Twice", **TASKS)
-    at = Time.now.to_f + 0.5
-    # At different times, so that they are moved in many calls: the mutant moves twice in about every second one.
-    jobs = ids(100).each_with_index.map { |id, i| { id: id, payload: { n: 1, task: "flush" }, deliver_at: at + (i * 0.02) } }
-    kit["Twice"].perform_async(jobs)
-    kit.journal.pushed_to("Twice", ids(100), [1])
+    # The mutant leaves the first payload scheduled when it moves it, so that it moves it again.
+    kit["Twice"].perform_async(ids(10).map { |id| { id: id, payload: { n: 1, task: "flush" }, deliver_in: 0.5 } })
+    kit.journal.pushed_to("Twice", ids(10), [1])
     kit.worker("c", program: program)
     kit.eventually { kit["Twice"].metrics.values_at(:scheduled, :length, :busy).sum.zero? }
     expect(faults_of_tasks("scheduled payloads moved twice").keys).to include(:undone).or include(:repeated)

@@ -38,7 +38,8 @@ require_relative "resp"
 #   moment :before    has come, and Redis has not seen it; it never will if the signal is KILL, else it passes then
 #          :sent      was carried out by Redis, and the peer has not seen the answer
 #          :answered  and its answer was delivered
-# Scripts are known by the SHA-1 of their texts in core/src/wire/scripts.inc, or in `scripts:`, the path of another one.
+# Scripts are known by the SHA-1 of their texts in core/src/wire/scripts.inc, or in `scripts:`, the path of another one; nil stands for
+# every other script.
 class Proxy
   Rule = Struct.new(:cut, :swallow, :delay, :segment, :reset, :step, :answer, keyword_init: true) do
     def at(field) = self[field] || {}
