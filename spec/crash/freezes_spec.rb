@@ -21,7 +21,7 @@ RSpec.describe "Freezes and rolling deploys" do
     workers = (Kit::LANGUAGES * 2).map { |language| kit.worker(language, lease: lease, threads: 3, poll: 0.2) }
     workers.each(&:wait_until_started)
     storm = Storm.new(kit, "Pauses", (1..200).map { |number| "id#{number}" }, payload: SLOW)
-    pauses = storm.during { Freezes.new(kit, "Pauses", workers, lease: lease, at_once: 4).run(Figures.count(20, 40)) }
+    pauses = storm.during { Freezes.new(kit, "Pauses", workers, lease: lease, at_once: 4, in_a_run: true).run(Figures.count(20, 40)) }
     kit.drain
     stop_all(workers)
     verdict = expect_all_well
@@ -30,7 +30,7 @@ RSpec.describe "Freezes and rolling deploys" do
     Figures.note("F2", "settles refused", kit.refused)
     Figures.note("F2", "lost, reordered, concurrent", [verdict.lost, verdict.reordered, verdict.concurrent].map(&:size).join(", "))
     expect(kit.journal.lines.count { |line| line.kind == "lapsed" }).to be >= pauses
-    expect(verdict.void.size).to be >= pauses / 5
+    expect(verdict.void.size).to be >= pauses
     expect(kit.refused).to be >= verdict.void.size
   end
 
@@ -61,6 +61,6 @@ RSpec.describe "Freezes and rolling deploys" do
     Figures.note("F5", "workers started and stopped in #{seconds} s", leaving.size)
     Figures.note("F5", "runs", verdict.begun)
     Figures.note("F5", "numbers that began again", verdict.repeated.size)
-    expect(verdict.strict_faults).to eq({}) if verdict.late.empty?
+    expect(verdict.strict_faults).to eq({}) if kit.journal.lines.none? { |line| line.kind == "lapsed" } # a busy machine may give no time for a lease
   end
 end

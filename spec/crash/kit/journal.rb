@@ -65,6 +65,13 @@ class Journal
     text.lines(chomp: true).filter_map { |words| line(words.split) if words.match?(/\A[a-z].* \.\z/) }
   end
 
+  # Does a run of this process, which stands still, lack its end? Runs that began long ago are not looked at.
+  def running?(pid)
+    runs, others = tail.select { |line| line.pid == pid && line.id }.partition { |line| line.kind == "start" }
+    over = others.select { |line| %w[end fail snooze].include?(line.kind) }.map { |line| [line.id, line.fence] }
+    runs.any? { |run| !over.include?([run.id, run.fence]) }
+  end
+
   # @return [Array<Line>]
   def starts(queue = nil, id = nil)
     lines.select { |l| l.kind == "start" && (queue.nil? || l.queue == queue) && (id.nil? || l.id == id.to_s) }
