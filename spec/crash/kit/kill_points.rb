@@ -13,7 +13,7 @@ class KillPoints
   IN_PERFORM = %w[perform_begin perform_during perform_end].freeze
   POINTS = (ON_THE_WIRE.keys.first(3) + IN_PERFORM + ON_THE_WIRE.keys.last(2)).freeze
   IDS = 10 # in a lane
-  PATIENCE = 60 # seconds until a worker must have come to its point
+  PATIENCE = 120 # seconds until a worker must have come to its point
 
   # point => how many died there; missed: [point, language, log] of those that never came to it
   attr_reader :died, :missed
