@@ -171,6 +171,7 @@ typedef struct seriatim_job {
     const char *on_waiting; /* NULL: the setting of the queue */
     const char *context;    /* a JSON object of texts, or empty */
     size_t context_len;
+    int64_t number; /* 0; in a push for which seriatim_push_outbox was called: the job's number in the outbox */
 } seriatim_job;
 
 void seriatim_job_init(seriatim_job *job);
@@ -271,6 +272,15 @@ int seriatim_push_timeout(seriatim_client *client, double seconds);
  * deliver_when answers them in any case.
  */
 int seriatim_push_want_handles(seriatim_client *client);
+/*
+ * Call it between begin and the first job: the jobs come from the outbox of this name (1 to 64 letters, digits, '-' and
+ * '_'), and each job has a number, from 1 to 2^53, above that of the job before. A shard keeps the number of the last
+ * job that it took from the outbox, without end, and does not write a job whose number is not above it. So the caller
+ * must push jobs in the order of their numbers, may push the same jobs again at any time later, from any process, and
+ * each is written once. If a chunk of jobs is refused, the later jobs of its shard are not sent. The push answers no
+ * handles. INVALID: the message names the outbox.
+ */
+int seriatim_push_outbox(seriatim_client *client, const char *name);
 int seriatim_push_send(seriatim_client *client);
 
 typedef struct seriatim_push_counts {
@@ -280,6 +290,7 @@ typedef struct seriatim_push_counts {
     size_t scheduled; /* jobs that arrive later, at their deliver_at */
     size_t stale;     /* jobs refused because their score is not above the one that is remembered of their id
                          (remember_score) */
+    size_t repeated;  /* jobs of an outbox that were written by an earlier push */
 } seriatim_push_counts;
 
 seriatim_push_counts seriatim_push_result(const seriatim_client *client);

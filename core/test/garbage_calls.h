@@ -31,9 +31,9 @@
 #define TOKEN "\1token"
 
 /*
- * A plausible call of each script, in several ways. keys: S the shard's, P with a push token, N the nodes', O with an
- * order, L the layout, H layout and history, T layout and run times, M who measures, I a two-phase
- * commit set's, J the same with a consumer.
+ * A plausible call of each script, in several ways. keys: S the shard's, P with a push token, Q with that and an
+ * outbox, N the nodes', O with an order, L the layout, H layout and history, T layout and run times, M who measures, I
+ * a two-phase commit set's, J the same with a consumer.
  */
 static const struct call {
     const char *name;
@@ -133,6 +133,8 @@ static const struct call {
     {"push", 'P', {"1", "8", "list", "keep", "2", "0", "fresh", "y", "a", LONG}},
     {"push", 'P', {"1", "8", "list", "keep", "2", "3", "fresh", "y", "run2", LONG}},
     {"push", 'P', {"1", "8", "list", "keep", "2", "100", "fresh", "y", "new", LONGER}},
+    {"push_outbox", 'Q', {"1", "8", "list", "keep", "3", "3", "a", "x", OPTIONS, "6", "new", "y", "", "7"}},
+    {"push_outbox", 'Q', {"1", "8", "merge", "reject", "23", "0", "a", "x", "", "5", "run", LONG, "", "9"}},
     {"pop", 'P', {"1", "8", "merge", "3", "30000000", "1000", "1", "0", "3", "bury", "0"}},
     {"pop", 'P', {"1", "8", "list", "0", "0", "2", "0", "0", "3", "bury+", "60000000"}},
     {"pop", 'P', {"1", "8", "last", "0", "1000000", "1", "1", "1", "0", "drop+", "60000000"}},

@@ -28,7 +28,7 @@
 #include "garbage_calls.h"
 
 #define PREFIX "seriatim:{Q/0}:"
-#define MAX_KEYS 15
+#define MAX_KEYS 16
 #define MAX_DUMPS 64
 
 static const struct {
@@ -103,12 +103,17 @@ static size_t script_named(const char *name)
 
 #define ICK "seriatim:{/ick/K}:"
 
+static int is_of_shard(char kind)
+{
+    return kind == 'S' || kind == 'P' || kind == 'Q';
+}
+
 static size_t keys_of(char kind, const char *keys[MAX_KEYS])
 {
-    static const char *const shard[MAX_KEYS] = {PREFIX "state",   PREFIX "jobs",   PREFIX "ready",    PREFIX "due",
-                                                PREFIX "running", PREFIX "next",   PREFIX "retry",    PREFIX "dead",
-                                                PREFIX "died",    PREFIX "parked", PREFIX "unproven", PREFIX "suspect",
-                                                PREFIX "overrun", PREFIX "claims", PREFIX "push:me"};
+    static const char *const shard[MAX_KEYS] = {
+        PREFIX "state",   PREFIX "jobs",   PREFIX "ready",   PREFIX "due",     PREFIX "running",  PREFIX "next",
+        PREFIX "retry",   PREFIX "dead",   PREFIX "died",    PREFIX "parked",  PREFIX "unproven", PREFIX "suspect",
+        PREFIX "overrun", PREFIX "claims", PREFIX "push:me", PREFIX "outbox:o"};
     static const char *const nodes[] = {"seriatim:{/nodes}:alive", "seriatim:{/nodes}:info",
                                         "seriatim:{/nodes}:order:n1", "seriatim:{/nodes}:renewed"};
     static const char *const queue[] = {"seriatim:{Q}:layout", "seriatim:{Q}:settings", "seriatim:{Q}:deleted",
@@ -119,6 +124,7 @@ static size_t keys_of(char kind, const char *keys[MAX_KEYS])
                    : kind == 'I'                ? 6
                    : kind == 'J'                ? 7
                    : kind == 'P'                ? 15
+                   : kind == 'Q'                ? 16
                    : kind == 'L'                ? 5
                    : kind == 'B'                ? 4
                    : kind == 'N' || kind == 'H' ? 2
@@ -496,7 +502,7 @@ static void test_f10_wrong_type_in_every_key(void **state)
     broken = 0;
     for (i = 0; i < CALLS; i++) {
         count = keys_of(calls[i].keys, keys);
-        for (k = 0; (calls[i].keys == 'S' || calls[i].keys == 'P') && k < sizeof owned / sizeof *owned; k++)
+        for (k = 0; is_of_shard(calls[i].keys) && k < sizeof owned / sizeof *owned; k++)
             keys[count++] = owned[k];
         for (k = 0; k < count; k++) {
             for (with = 0; with < 5; with++) {
@@ -525,7 +531,7 @@ static void test_f10_stray_keys_of_payloads(void **state)
     (void)state;
     broken = 0;
     for (i = 0; i < CALLS; i++) {
-        for (k = 0; (calls[i].keys == 'S' || calls[i].keys == 'P') && k < 36; k++) {
+        for (k = 0; is_of_shard(calls[i].keys) && k < 36; k++) {
             char key[64];
             arguments a;
             snprintf(key, sizeof key, PREFIX "%s:%s", kinds[k % 6], ids[k / 6]);

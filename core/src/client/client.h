@@ -99,6 +99,8 @@ typedef struct srt_push_chunk {
     int unsure;       /* written, and its replicas are not counted yet */
 } srt_push_chunk;
 
+#define SRT_OUTBOX_NAME 64 /* bytes, as seriatim_push_outbox says */
+
 typedef struct srt_push {
     int open;        /* begun and not sent */
     srt_arena arena; /* the jobs' bytes */
@@ -128,7 +130,9 @@ typedef struct srt_push {
     size_t connection;         /* number of the present connection: an answer of WAIT holds for that connection only */
     seriatim_push_counts sure; /* counts and written_chunks without the unsure ones */
     size_t sure_chunks;
-    seriatim_error shortage; /* REPLICAS: too few have it; no further WAIT is sent */
+    char outbox[SRT_OUTBOX_NAME + 1]; /* the outbox that the jobs come from; empty: none */
+    int64_t number;                   /* of the last job that was added, in the outbox */
+    seriatim_error shortage;          /* REPLICAS: too few have it; no further WAIT is sent */
 } srt_push;
 
 /*

@@ -43,7 +43,8 @@ int srt_integrity_key(seriatim_client *c, integrity_state *k, const srt_token *k
     if (!colon && (srt_integrity_listed(srt_shard_kinds, kind, (size_t)(end - kind)) ||
                    srt_integrity_listed(integrity_more, kind, (size_t)(end - kind))))
         return SERIATIM_OK;
-    if (colon && colon - kind == 9 && memcmp(kind, "misplaced", 9) == 0)
+    if (colon && ((colon - kind == 9 && memcmp(kind, "misplaced", 9) == 0) ||
+                  (colon - kind == 6 && memcmp(kind, "outbox", 6) == 0)))
         return SERIATIM_OK;
     if (!srt_integrity_listed(colon ? integrity_owned : srt_integrity_single, kind,
                               (size_t)((colon ? colon : end) - kind)))
@@ -129,7 +130,8 @@ static int integrity_kind(const char *kind, const char *end, int of_shard)
 {
     size_t len = (size_t)(end - kind);
     if (of_shard)
-        return (len == 7 && memcmp(kind, "}:state", 7) == 0) || (len > 7 && memcmp(kind, "}:push:", 7) == 0)
+        return (len == 7 && memcmp(kind, "}:state", 7) == 0) || (len > 7 && memcmp(kind, "}:push:", 7) == 0) ||
+                       (len > 9 && memcmp(kind, "}:outbox:", 9) == 0)
                    ? INTEGRITY_HAS_MARK
                    : INTEGRITY_HAS_CONTENT;
     if (len < 2 || kind[1] != ':' || !srt_integrity_listed(srt_queue_kinds, kind + 2, len - 2))

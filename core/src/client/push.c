@@ -25,6 +25,8 @@ int seriatim_push_begin(seriatim_client *c, size_t queue)
     p->handles = NULL;
     p->handle_count = 0;
     srt_arena_reset(&p->handle_arena);
+    p->outbox[0] = '\0';
+    p->number = 0;
     p->replicas = p->wait_ms = 0;
     p->limit_ms = PUSH_LIMIT_MS;
     p->unsure = p->sure_chunks = 0;
@@ -52,7 +54,7 @@ int seriatim_push_want_handles(seriatim_client *c)
 {
     int status = push_check_open(c);
     if (status == SERIATIM_OK)
-        c->push.wants_handles = 1;
+        c->push.wants_handles = !c->push.outbox[0];
     return status;
 }
 
@@ -74,6 +76,28 @@ static int push_refuse_option(seriatim_client *c)
 {
     c->push.failure = c->error;
     return c->error.status;
+}
+
+int seriatim_push_outbox(seriatim_client *c, const char *name)
+{
+    static const char allowed[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
+    int status = push_check_open(c);
+    size_t len = strlen(name);
+    if (status != SERIATIM_OK)
+        return status;
+    if (len == 0 || len > SRT_OUTBOX_NAME || strspn(name, allowed) != len) {
+        srt_fail(&c->error, SERIATIM_INVALID, "the name of an outbox must be 1 to %d letters, digits, '-' or '_'",
+                 SRT_OUTBOX_NAME);
+        return push_refuse_option(c);
+    }
+    if (c->push.job_count > 0) {
+        srt_fail(&c->error, SERIATIM_INVALID, "the outbox must be named before the first job");
+        return push_refuse_option(c);
+    }
+    memcpy(c->push.outbox, name, len + 1);
+    c->push.has_options = 1;
+    c->push.wants_handles = 0;
+    return SERIATIM_OK;
 }
 
 int seriatim_push_timeout(seriatim_client *c, double seconds)
@@ -151,6 +175,11 @@ static int push_on_refused(seriatim_client *c, srt_request *r, const seriatim_er
     }
     if (p->failed_chunks++ == 0)
         p->failure = *error;
+    if (p->outbox[0]) { /* a later job must not be written before this one: its shard would refuse this one then */
+        if (c->failed == SERIATIM_OK)
+            c->error = *error;
+        return srt_client_fail(c, error->status);
+    }
     p->chunks[r->place].taken = p->chunks[r->place].count;
     p->failed_jobs += p->chunks[r->place].count;
     srt_push_settle_chunk(p, &p->chunks[r->place]);

@@ -52,17 +52,18 @@ static size_t push_take_lettered(char letter, const char **at, const char *end)
 }
 
 /*
- * What follows the places of refused jobs: 's' and the number of scheduled jobs, 't' and that of stale ones, then what
- * srt_push_take_arrivals reads.
+ * What follows the places of refused jobs: 's' and the number of scheduled jobs, 't' and that of stale ones, 'o' and
+ * that of jobs of an outbox that were written before, then what srt_push_take_arrivals reads.
  */
 static int push_take_more(srt_push *p, const srt_push_chunk *chunk, size_t taken, size_t *scheduled, size_t *stale,
-                          const char **at, const char *end)
+                          size_t *repeated, const char **at, const char *end)
 {
     *scheduled = push_take_lettered('s', at, end);
     *stale = push_take_lettered('t', at, end);
+    *repeated = push_take_lettered('o', at, end);
     if (*at < end && **at == 'a' && srt_push_take_arrivals(p, chunk, taken, at, end) != SERIATIM_OK)
         return SERIATIM_PROTOCOL;
-    return *at == end && *scheduled <= taken && *stale <= taken ? SERIATIM_OK : SERIATIM_PROTOCOL;
+    return *at == end && *scheduled <= taken && *stale <= taken && *repeated <= taken ? SERIATIM_OK : SERIATIM_PROTOCOL;
 }
 
 /* 'taken new folded', then the places of refused jobs from 1, then what push_take_more reads. */
@@ -70,7 +71,7 @@ static int push_take_counts(seriatim_client *c, srt_push_chunk *chunk, const cha
 {
     srt_push *p = &c->push;
     const char *at = text, *end = text + len;
-    size_t before = p->counts.refused, scheduled, stale, place, i, taken = push_read_number(&at, end),
+    size_t before = p->counts.refused, scheduled, stale, repeated, place, i, taken = push_read_number(&at, end),
            added = push_read_number(&at, end), folded = push_read_number(&at, end);
     if (taken < 1 || taken > chunk->count || added > taken || folded > taken)
         return srt_push_fail_answer(c, text);
@@ -81,13 +82,14 @@ static int push_take_counts(seriatim_client *c, srt_push_chunk *chunk, const cha
             return srt_push_fail_answer(c, text);
         p->refused[p->counts.refused++] = p->places[chunk->first + place - 1];
     }
-    if (push_take_more(p, chunk, taken, &scheduled, &stale, &at, end) != SERIATIM_OK ||
-        added + folded + scheduled + stale + p->counts.refused - before != taken)
+    if (push_take_more(p, chunk, taken, &scheduled, &stale, &repeated, &at, end) != SERIATIM_OK ||
+        added + folded + scheduled + stale + repeated + p->counts.refused - before != taken)
         return srt_push_fail_answer(c, text);
     for (i = before; p->handles && i < p->counts.refused; i++)
         p->handles[p->refused[i]].data = NULL;
     p->counts.scheduled += scheduled;
     p->counts.stale += stale;
+    p->counts.repeated += repeated;
     chunk->taken = taken;
     p->counts.added += added;
     p->counts.folded += folded;

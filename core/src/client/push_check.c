@@ -10,7 +10,8 @@
 #define PUSH_OLDEST 1e9        /* September 2001: a positive time before it was meant as seconds from now */
 #define PUSH_YEAR 31556952.0   /* seconds, as the calendar has them on average */
 #define PUSH_DAY 86400.0       /* by which the host's clock may be behind */
-#define PUSH_SHOWN 48          /* bytes that an error shows of a queue's name or of an id */
+#define PUSH_LARGEST_NUMBER (INT64_C(1) << 53)
+#define PUSH_SHOWN 48 /* bytes that an error shows of a queue's name or of an id */
 
 /* Unix seconds of a field; `where` stands before its name, `hint` says how to tell seconds from now. */
 int srt_check_unix_time(seriatim_client *c, const char *where, const char *field, const char *hint, double time)
@@ -82,6 +83,18 @@ static int push_check_bytes(seriatim_client *c, const char *field, const void *d
     return len > c->max_payload ? push_refuse_bytes(c, field, len, job, at) : SERIATIM_OK;
 }
 
+/* Of an outbox: numbers ascend, and are exact as the doubles of Lua. */
+static int push_check_number(seriatim_client *c, const seriatim_job *job, unsigned long at)
+{
+    const srt_push *p = &c->push;
+    if (p->outbox[0] ? job->number > p->number && job->number <= PUSH_LARGEST_NUMBER : job->number == 0)
+        return SERIATIM_OK;
+    if (!p->outbox[0])
+        return srt_fail(&c->error, SERIATIM_INVALID, "jobs[%lu]: number is for jobs of an outbox", at);
+    return srt_fail(&c->error, SERIATIM_INVALID, "jobs[%lu]: number must be from %lld to 2^53, not %lld", at,
+                    (long long)p->number + 1, (long long)job->number);
+}
+
 int srt_push_check(seriatim_client *c, const seriatim_job *job, unsigned long at)
 {
     int status;
@@ -93,6 +106,8 @@ int srt_push_check(seriatim_client *c, const seriatim_job *job, unsigned long at
     if ((status = push_check_bytes(c, "payload", job->payload, job->payload_len, job, at)) != SERIATIM_OK ||
         (status = push_check_bytes(c, "context", job->context, job->context_len, job, at)) != SERIATIM_OK ||
         (status = push_check_times(c, job, at)) != SERIATIM_OK)
+        return status;
+    if ((status = push_check_number(c, job, at)) != SERIATIM_OK)
         return status;
     if (job->has_score && !isfinite(job->score))
         return srt_fail(&c->error, SERIATIM_INVALID, "jobs[%lu]: score must be a finite number", at);

@@ -3,12 +3,14 @@
 #include "model/policy.h"
 
 #include <math.h>
+#include <stdio.h>
 #include <string.h>
 
 #define PUSH_KEEP_JOBS ((size_t)65536) /* a larger push gives its memory back */
 
 #define PUSH_OPTIONS 22                    /* bytes of packed options before the context */
 #define PUSH_SCHEDULED 30                  /* the same of a job that is scheduled */
+#define PUSH_DIGITS 24                     /* of a number, with its end */
 #define PUSH_LEN_MASK UINT32_C(0x7fffffff) /* a job is some 256 MiB at most */
 
 enum { PUSH_HAS_SCORE = 1, PUSH_HAS_DUE = 2, PUSH_HAS_DELAY = 4, PUSH_HAS_DELIVER_AT = 8, PUSH_HAS_DELIVER_IN = 16 };
@@ -72,14 +74,23 @@ int srt_push_refuses(const char *word)
     return word && (strcmp(word, "reject") == 0 || strcmp(word, "unique") == 0);
 }
 
-/* The job as three encoded arguments in the arena. */
+/* The number of a job of an outbox as text; 0 bytes without an outbox. */
+static size_t push_pack_number(srt_push *p, const seriatim_job *job, char out[PUSH_DIGITS])
+{
+    p->number = job->number;
+    return p->outbox[0] ? (size_t)snprintf(out, PUSH_DIGITS, "%lld", (long long)job->number) : 0;
+}
+
+/* The job as three encoded arguments in the arena, or four if it comes from an outbox. */
 int srt_push_add(seriatim_client *c, const seriatim_job *job)
 {
     srt_push *p = &c->push;
     void *jobs = p->jobs;
-    char options[PUSH_SCHEDULED], *at;
+    char options[PUSH_SCHEDULED], digits[PUSH_DIGITS], *at;
     size_t fixed = push_pack_options(job, options), packed = fixed + job->context_len;
-    size_t len = srt_resp_arg_size(job->id_len) + srt_resp_arg_size(job->payload_len) + srt_resp_arg_size(packed);
+    size_t number = push_pack_number(p, job, digits);
+    size_t len = srt_resp_arg_size(job->id_len) + srt_resp_arg_size(job->payload_len) + srt_resp_arg_size(packed) +
+                 (number ? srt_resp_arg_size(number) : 0);
     if (p->job_count == p->job_cap) {
         if (srt_grow(c->mem, &jobs, &p->job_cap, p->job_count + 1, sizeof *p->jobs) != SERIATIM_OK)
             return srt_fail_plain(&c->error, SERIATIM_NOMEM);
@@ -89,7 +100,7 @@ int srt_push_add(seriatim_client *c, const seriatim_job *job)
     if (!at)
         return srt_fail_plain(&c->error, SERIATIM_NOMEM);
     p->has_options |= packed > 0;
-    p->wants_handles |= job->deliver_when != SERIATIM_NOW;
+    p->wants_handles |= job->deliver_when != SERIATIM_NOW && !p->outbox[0];
     p->jobs[p->job_count].scored = job->has_score != 0;
     p->may_refuse |= srt_push_refuses(job->on_waiting);
     p->jobs[p->job_count].bytes = at;
@@ -98,7 +109,9 @@ int srt_push_add(seriatim_client *c, const seriatim_job *job)
     p->job_count++;
     at = push_put_arg(push_put_arg(at, job->id, job->id_len), job->payload, job->payload_len);
     at = srt_push_put(srt_resp_put_head(at, packed), options, fixed);
-    srt_push_put(srt_push_put(at, job->context, job->context_len), "\r\n", 2);
+    at = srt_push_put(srt_push_put(at, job->context, job->context_len), "\r\n", 2);
+    if (number)
+        push_put_arg(at, digits, number);
     return SERIATIM_OK;
 }
 

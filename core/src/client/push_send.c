@@ -1,6 +1,8 @@
 /* push_send.c - sends the chunks: those of a shard one after another, as many shards at once as is of use. */
 #include "client/push.h"
 
+#include <stdio.h>
+
 /* more makes others wait and sends no faster; one chunk may be larger */
 #define PUSH_FLYING_BYTES ((size_t)256 * 1024)
 
@@ -18,6 +20,20 @@ void srt_push_token_arg(const seriatim_client *c, const srt_queue *queue, unsign
     r->args++;
 }
 
+/* The key under which a shard keeps the number of the last job that it took from the outbox. */
+static void push_outbox_arg(const srt_push *p, const srt_bytes *prefix, srt_request *r)
+{
+    char key[SRT_OUTBOX_NAME + 8];
+    size_t len = (size_t)snprintf(key, sizeof key, "outbox:%s", p->outbox), size = srt_resp_arg_size(prefix->len + len);
+    char *at = srt_bytes_reserve(&r->tail, size);
+    if (!at)
+        return;
+    at = srt_push_put(srt_resp_put_head(at, prefix->len + len), prefix->data, prefix->len);
+    srt_push_put(srt_push_put(at, key, len), "\r\n", 2);
+    r->tail.len += size;
+    r->args++;
+}
+
 #define PUSH_NO_OPTIONS 6 /* bytes of an empty bulk string */
 #define PUSH_NAMED 13     /* three values a job, and the answer names the arrivals */
 #define PUSH_REMEMBERS 20 /* more: jobs whose score is not above the remembered one are stale */
@@ -27,7 +43,7 @@ static void push_chunk_args(const srt_push *p, const srt_push_chunk *chunk, cons
                             srt_request *r)
 {
     int options = p->has_options || p->wants_handles;
-    size_t width = options ? 3 : 2, unused = options ? 0 : PUSH_NO_OPTIONS, i;
+    size_t width = options ? 3 : 2, args = width + (p->outbox[0] ? 1 : 0), unused = options ? 0 : PUSH_NO_OPTIONS, i;
     char *at;
     srt_request_int(r, (p->wants_handles ? PUSH_NAMED : (int64_t)width) +
                            (options && settings->remember_score > 0 ? PUSH_REMEMBERS : 0));
@@ -40,7 +56,7 @@ static void push_chunk_args(const srt_push *p, const srt_push_chunk *chunk, cons
         at = srt_push_put(at, job->bytes, job->len - unused);
     }
     r->tail.len += chunk->bytes - chunk->count * unused;
-    r->args += width * chunk->count;
+    r->args += args * chunk->count;
 }
 
 /* A chunk that was sent before goes with the number that it had, by which its shard knows it. */
@@ -49,8 +65,9 @@ int srt_push_send_chunk(seriatim_client *c, size_t i)
     srt_push *p = &c->push;
     srt_push_chunk *chunk = &p->chunks[i];
     int again = chunk->sequence != 0, status;
+    int script = p->outbox[0] ? srt_script_push_outbox : srt_script_push;
     const srt_queue *queue = c->registry.queues[c->queue];
-    srt_request *r = srt_session_begin(&c->session, srt_script_push, &queue->shards[chunk->shard].args, SRT_SHARD_KEYS);
+    srt_request *r = srt_session_begin(&c->session, script, &queue->shards[chunk->shard].args, SRT_SHARD_KEYS);
     if (!r)
         return srt_client_fail(c, srt_fail_plain(&c->error, SERIATIM_NOMEM));
     if (!again) {
@@ -58,6 +75,8 @@ int srt_push_send_chunk(seriatim_client *c, size_t i)
         p->flying += chunk->bytes;
     }
     srt_push_token_arg(c, queue, chunk->shard, r);
+    if (p->outbox[0])
+        push_outbox_arg(p, &queue->shards[chunk->shard].prefix, r);
     r->keys = r->args;
     srt_request_int(r, queue->generation);
     srt_request_int(r, chunk->sequence);

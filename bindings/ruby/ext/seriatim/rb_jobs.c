@@ -130,6 +130,7 @@ typedef struct jobs_push {
     srb_link *box; /* NULL: they are only checked */
     VALUE jobs;
     VALUE payloads; /* nil: JSON is written; else the bytes of each payload */
+    VALUE numbers;  /* nil, or the number of each job in its outbox */
     srb_json_writer json;
 } jobs_push;
 
@@ -169,6 +170,8 @@ static void jobs_add(jobs_push *p, const job_fields *job)
         on_waiting = field_by_rule(job, FIELD_ON_WAITING);
     if (field_given(job, FIELD_CONTEXT))
         context = field_by_rule(job, FIELD_CONTEXT);
+    if (!NIL_P(p->numbers))
+        out.number = NUM2LL(rb_ary_entry(p->numbers, job->at));
     jobs_payload(p, job, &out);
     out.id = FIXNUM_P(id) ? digits : RSTRING_PTR(id);
     out.id_len = FIXNUM_P(id) ? (size_t)snprintf(digits, sizeof digits, "%ld", FIX2LONG(id)) : (size_t)RSTRING_LEN(id);
@@ -206,24 +209,26 @@ static void jobs_check_list(VALUE jobs)
             rb_sprintf("jobs must be an Array of Hashes, not a %" PRIsVALUE, rb_class_name(rb_obj_class(jobs))));
 }
 
-void srb_jobs_push(srb_link *box, VALUE jobs, VALUE payloads)
+void srb_jobs_push(srb_link *box, VALUE jobs, VALUE payloads, VALUE numbers)
 {
     jobs_push p;
     p.box = box;
     p.jobs = jobs;
     p.payloads = payloads;
+    p.numbers = numbers;
     jobs_check_list(jobs);
     srb_json_open_writer(&p.json);
     rb_ensure(jobs_add_all, (VALUE)&p, jobs_close, (VALUE)&p);
     RB_GC_GUARD(jobs);
     RB_GC_GUARD(payloads);
+    RB_GC_GUARD(numbers);
 }
 
 /* Native.check_jobs(jobs, payloads or nil): raises what a push would, but for what the core knows. */
 static VALUE native_check_jobs(VALUE self, VALUE jobs, VALUE payloads)
 {
     (void)self;
-    srb_jobs_push(NULL, jobs, payloads);
+    srb_jobs_push(NULL, jobs, payloads, Qnil);
     return Qnil;
 }
 

@@ -236,28 +236,42 @@ static VALUE link_handles(const seriatim_client *client)
 }
 
 /*
- * link.push(queue, jobs, payloads, replicas, wait_timeout, push_timeout, handles)
- *   -> [added, folded, [places of refused jobs], shortage or nil, warning or nil, scheduled, stale, [handles or nil]]
+ * link.push(queue, jobs, payloads, replicas, wait_timeout, push_timeout, handles, outbox or nil, numbers or nil)
+ *   -> [added, folded, [places of refused jobs], shortage or nil, warning or nil, scheduled, stale, [handles or nil]],
+ *      and with an outbox behind it the number of jobs that were written before
  */
 static VALUE link_push(int argc, VALUE *argv, VALUE self)
 {
     srb_link *box = srb_link_idle(self);
     seriatim_client *client = seriatim_link_client(box->link);
     seriatim_push_counts counts;
-    VALUE shortage;
-    rb_check_arity(argc, 6, 7);
+    VALUE shortage, answer;
+    int from_outbox = argc > 7 && RTEST(argv[7]);
+    rb_check_arity(argc, 6, 9);
     srb_link_check(box, seriatim_push_begin(client, NUM2SIZET(argv[0])));
     srb_link_check(box, seriatim_push_replicas(client, NUM2LL(argv[3]), NUM2DBL(argv[4])));
     srb_link_check(box, seriatim_push_timeout(client, NUM2DBL(argv[5])));
     if (argc > 6 && RTEST(argv[6]))
         srb_link_check(box, seriatim_push_want_handles(client));
-    srb_jobs_push(box, argv[1], argv[2]);
+    if (from_outbox)
+        srb_link_check(box, seriatim_push_outbox(client, StringValueCStr(argv[7])));
+    srb_jobs_push(box, argv[1], argv[2], argc > 8 ? argv[8] : Qnil);
     srb_link_check(box, seriatim_push_send(client));
     shortage = link_shortage(box, srb_link_run(box, Qnil));
     counts = seriatim_push_result(client);
-    return rb_ary_new_from_args(8, SIZET2NUM(counts.added), SIZET2NUM(counts.folded), link_places(client), shortage,
-                                link_warning(client), SIZET2NUM(counts.scheduled), SIZET2NUM(counts.stale),
-                                link_handles(client));
+    answer = rb_ary_new_from_args(8, SIZET2NUM(counts.added), SIZET2NUM(counts.folded), link_places(client), shortage,
+                                  link_warning(client), SIZET2NUM(counts.scheduled), SIZET2NUM(counts.stale),
+                                  link_handles(client));
+    return from_outbox ? rb_ary_push(answer, SIZET2NUM(counts.repeated)) : answer;
+}
+
+/* link.check_jobs(queue, jobs, payloads): raises what a push of them would before anything is sent */
+static VALUE link_check_jobs(VALUE self, VALUE queue, VALUE jobs, VALUE payloads)
+{
+    srb_link *box = srb_link_idle(self);
+    srb_link_check(box, seriatim_push_begin(seriatim_link_client(box->link), NUM2SIZET(queue)));
+    srb_jobs_push(box, jobs, payloads, Qnil);
+    return Qnil;
 }
 
 /* ---- The rest -------------------------------------------------------------------------------- */
@@ -306,6 +320,7 @@ void srb_init_link(void)
     rb_define_method(klass, "queue", link_queue, 1);
     rb_define_method(klass, "layout", link_layout, 2);
     rb_define_method(klass, "push", link_push, -1);
+    rb_define_method(klass, "check_jobs", link_check_jobs, 3);
     rb_define_method(klass, "url", link_url, 0);
     rb_define_method(klass, "reset", link_reset, 0);
     rb_define_method(klass, "progress", link_progress, 2);

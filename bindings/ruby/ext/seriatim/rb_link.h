@@ -22,9 +22,10 @@ void srb_link_drive(srb_link *box, VALUE limit);
 
 /*
  * rb_jobs.c: adds an Array of Hashes to the push that was begun. payloads: nil (they are written as JSON) or the bytes
- * of each. Without a link they are only checked. Raises the class of :INVALID, naming jobs[i] and the field.
+ * of each; numbers: nil, or that of each job in its outbox. Without a link they are only checked. Raises the class of
+ * :INVALID, naming jobs[i] and the field.
  */
-void srb_jobs_push(srb_link *box, VALUE jobs, VALUE payloads);
+void srb_jobs_push(srb_link *box, VALUE jobs, VALUE payloads, VALUE numbers);
 
 /* rb_operators.c: queries and actions, as methods of Link. */
 void srb_init_operators(VALUE link_class);

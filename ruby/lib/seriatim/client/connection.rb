@@ -29,9 +29,12 @@ module Seriatim
     # @param wait [Array(Integer, Numeric)] replicas, and seconds for each WAIT
     # @param seconds [Float] that it may take from now
     # @param handles [Boolean] answer a handle for each job
+    # @param outbox [Array(String, Array<Integer>), nil] the name of an outbox, and the number of each job in it
     # @return [Array] added, folded, places of refused jobs, what was said of too few replicas or nil, what is to be warned of or nil,
-    #   scheduled, stale, handles
-    def push(settings, jobs, payloads, wait, seconds, handles) = @link.push(number(settings), jobs, payloads, *wait, seconds, handles)
+    #   scheduled, stale, handles, repeated (jobs of an outbox that were written before)
+    def push(settings, jobs, payloads, wait, seconds, handles, outbox = nil)
+      @link.push(number(settings), jobs, payloads, *wait, seconds, handles, *outbox)
+    end
 
     # @return [Integer] shards_count as Redis has it
     def layout(settings, limit: nil) = @link.layout(number(settings), limit)
