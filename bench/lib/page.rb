@@ -142,7 +142,7 @@ class Page
     Plot.dots("From push to perform on an idle server", "milliseconds", rows, Idle::SHARES.keys) unless rows.empty?
   end
 
-  # Each column of microseconds is a line over the rows of so many ids.
+  # Each column of microseconds is a line; the rows, by their number of ids, are its points.
   def growth_plot
     growth = @results[:programs]["growth"] or return
     rows = growth["rows"].select { |row| row.first.end_with?(" ids") }

@@ -29,7 +29,7 @@ class Race
     end
   end
 
-  # The median, nil where there is none.
+  # The median; nil if there is no figure.
   def figure(name, what, field = :rate) = middle(@runs[[name, what]].values.map(&field))
 
   # How many times as much as the other, by rounds: what slowed the machine down in one slowed down both.

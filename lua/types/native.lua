@@ -69,7 +69,8 @@ function native.now_ms() end
 function native.time() end
 ---@param seconds number
 function native.sleep(seconds) end
----@return string hex of so many random bytes
+---@param bytes integer
+---@return string hex of that number of random bytes
 function native.random_hex(bytes) end
 ---All routes of the dashboard beside the page and its files; role: the least that it asks for.
 ---@return {method: string, pattern: string, role: integer, mutates: boolean}[]
@@ -143,7 +144,7 @@ function operations:result() end
 local link = {}
 ---@return seriatim.Link|nil, string?, string?
 function native.link(url, namespace, name, max_payload, url_from) end
----Waits for the end of what was begun, at most so many seconds (nil: as the core allows). Its result; or nil, kind, message.
+---Waits for the end of what was begun, for `seconds` at most (nil: as the core allows). Its result; or nil, kind, message.
 function link:drive(seconds) end
 function link:url() end
 function link:reset() end
@@ -212,8 +213,8 @@ local deliveries = {}
 ---@return integer
 function deliveries:worker(settings, text) end
 function deliveries:group(scheduler, pairs) end -- {{worker, shard}, ...}, shard from 0
----A Delivery; nil: none now (a runner's waits so many seconds first; nil: as long as it takes; a node's never waits); false:
----there will be no more. reusable: an earlier Delivery that nobody else holds: it is settled first, filled again and returned.
+---A Delivery; nil: none now (a runner waits for `seconds` first, where nil means as long as it takes; a node never waits); false:
+---none will come any more. reusable: an earlier Delivery that nobody else holds: it is settled first, filled again and returned.
 function deliveries:take(group, seconds, reusable) end
 ---As take(group, nil, delivery), once all ids of the delivery are done; and the payloads of what follows, as payloads_by_id() gives
 ---them, where that is a run of the same worker.
@@ -298,7 +299,7 @@ function native.listener(fd) end
 ---Both ends of a channel by which one Lua state hands sockets over to another one of its process.
 ---@return seriatim.Socket|nil, seriatim.Socket|string, string? message
 function native.channel() end
----The places of those that are ready, after at most so many seconds. words[i]: "write" waits for room, else for something to come.
+---The places of those that are ready, after `seconds` at most. words[i]: "write" waits for room, else for something to come.
 ---@param sockets seriatim.Socket[]
 ---@param words string[]
 ---@return integer[]

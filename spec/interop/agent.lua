@@ -46,7 +46,7 @@ function verbs.push(request, worker)
   return result
 end
 
----Runs a server until so many ids were run, or for so many seconds.
+---Runs a server until `request.runs` ids were run, for `request.seconds` at most.
 function verbs.run(request, worker)
   local settings = declared[request.queue].settings
   write_file("worker", wire.dump { queue = request.queue, settings = settings, fail = request.fail } .. "\n")

@@ -89,7 +89,7 @@ class Agent:
 
 
 def run(worker: type[Recorder], count: int, seconds: float, error: str | None) -> dict[str, Any]:
-    """Runs a server until so many ids were run, or for so many seconds."""
+    """Runs a server until `count` ids were run, for `seconds` at most."""
     worker.begin_recording(error)
     server = seriatim.Server(workers=[worker], threads=4).start()
     deadline = time.monotonic() + seconds

@@ -60,7 +60,7 @@ class Agent
     nil
   end
 
-  # Runs a server until so many ids were run, or for so many seconds.
+  # Runs a server until `count` ids were run, for `seconds` at most.
   def run(worker, count, seconds, error)
     worker.begin_recording(error)
     server = Seriatim::Server.new(workers: [worker], threads: 4).start

@@ -49,7 +49,7 @@ class AgentProcess
   def ick(call, *arguments) = ask("ick", call: call, arguments: arguments)
   def check(queue) = ask("check", queue: queue)
 
-  # Runs a server until so many ids were run, or for so many seconds; fails them all with the text, if there is one.
+  # Runs a server until `count` ids were run, for `seconds` at most. error: nil, or the text with which each run fails.
   # @return [Array<Hash>] what perform was given, by id and fence
   def run(queue, count, error: nil, seconds: 100)
     told = ask("run", queue: queue, runs: count, seconds: seconds, fail: error)

@@ -34,7 +34,7 @@ typedef struct value {
 
 /* NULL when the bytes are not JSON, or JSON that cannot be read. */
 value *value_read(const char *data, size_t len);
-/* The member of a map; NULL when there is none (or no map). */
+/* The member of a map; NULL if the value is not a map or has no such member. */
 const value *value_get(const value *map, const char *key);
 const value *value_at(const value *list, size_t place);
 double value_number(const value *v, double otherwise); /* also of "NaN", "Infinity", "-Infinity" */

@@ -13,7 +13,7 @@ local REST = 5 -- seconds for what comes after the jobs' own time
 ---@type spec.Host
 local lights = {}
 
----At least so many seconds, although nginx counts from the begin of its loop's round.
+---Sleeps for at least `seconds`, although nginx counts from the begin of its loop's round.
 function lights.sleep(seconds)
   ngx.update_time()
   ngx.sleep(seconds + 0.001)
@@ -51,7 +51,7 @@ function lights.start(workers, threads)
   return setmetatable({ loop = loop }, Server)
 end
 
----Lets it run until the condition holds, at most so many seconds.
+---Lets it run until the condition holds, for `seconds` at most.
 ---@return boolean  it holds
 function Server:await(seconds, condition)
   return await(seconds, condition)

@@ -77,7 +77,7 @@ local function is_main()
   return running == nil or main == true
 end
 
----At least so many seconds, although the clock counts whole milliseconds.
+---Sleeps for at least `seconds`, although the clock counts whole milliseconds.
 ---@param seconds number
 function turns.sleep(seconds)
   if is_main() then
@@ -96,7 +96,7 @@ function Server:round(seconds)
   native.sleep(math.min(seconds, PAUSE))
 end
 
----Lets it run until the condition holds, at most so many seconds.
+---Lets it run until the condition holds, for `seconds` at most.
 ---@return boolean  it holds
 function Server:await(seconds, condition)
   local held = self.server:await(seconds, condition, function(pause) self:round(pause) end)
