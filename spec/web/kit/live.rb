@@ -48,9 +48,10 @@ class Live
     queue
   end
 
-  # All keys, byte for byte.
+  # All keys, byte for byte, but for those of clients: what a client pushed or popped last is kept for a minute, and then goes by itself.
   def digest
-    @redis.call("KEYS", "*").sort.map { |key| [key, @redis.call("DUMP", key)] }.hash
+    lasting = @redis.call("KEYS", "*").sort.select { |key| (left = @redis.call("PTTL", key).to_i) == -1 || left > 60_000 }
+    lasting.map { |key| [key, @redis.call("DUMP", key)] }.hash
   end
 
   def stop_worker = @worker.remove
