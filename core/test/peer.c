@@ -75,7 +75,7 @@ const char *message(const seriatim_client *c)
 
 void assert_every_allocation_may_fail(int (*push)(const seriatim_options *options))
 {
-    failing f = {0, 0, 0};
+    failing f = {0};
     seriatim_allocator mem = {failing_alloc, &f};
     seriatim_options options = {0};
     size_t n;

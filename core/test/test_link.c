@@ -262,7 +262,7 @@ static int life_of_a_link(const seriatim_options *options, const char *url)
 static void test_every_allocation_may_fail(void **state)
 {
     redis_process *s = *state;
-    failing f = {0, 0, 0};
+    failing f = {0};
     seriatim_allocator mem = {failing_alloc, &f};
     seriatim_options options = {0};
     int status = SERIATIM_NOMEM;

@@ -14,37 +14,19 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "failing.h"
+#include "node_fixture.h"
 #include "store.h"
 #include "sim.h"
 
 /* ---- The n-th allocation fails -------------------------------------------------------------- */
 
-typedef struct short_memory {
-    size_t calls, fail_from, fail_count, blocks;
-} short_memory;
-
-static void *short_alloc(void *user, void *ptr, size_t old_size, size_t new_size)
-{
-    short_memory *m = user;
-    (void)old_size;
-    if (new_size == 0) {
-        m->blocks -= ptr != NULL;
-        free(ptr);
-        return NULL;
-    }
-    m->calls++;
-    if (m->calls > m->fail_from && m->calls <= m->fail_from + m->fail_count)
-        return NULL;
-    m->blocks += ptr == NULL;
-    return realloc(ptr, new_size);
-}
-
 /* A life with a failure, a huge id and a stop; 1 when all went well and nothing was short. */
 static int short_life(size_t fail_from, size_t fail_count)
 {
     static const profile p = {.name = "short", .nodes = 1, .threads = 2, .batch = 4};
-    short_memory memory = {0, fail_from, fail_count, 0};
-    seriatim_allocator mem = {short_alloc, &memory};
+    failing memory = {0, fail_from + 1, 0, fail_count - 1};
+    seriatim_allocator mem = {failing_alloc, &memory};
     seriatim_node_settings settings;
     seriatim_error error;
     sim s;
@@ -100,7 +82,7 @@ static int short_life(size_t fail_from, size_t fail_count)
     if (made)
         sim_check_payloads(&s);
     assert_string_equal(s.store->violation, "");
-    assert_int_equal(memory.blocks, 0);
+    assert_int_equal(memory.live, 0);
     store_free(s.store);
     return made && memory.calls <= fail_from;
 }
@@ -128,19 +110,11 @@ static int64_t counted(srt_node *node, int64_t now)
 /* With the queue Q. */
 static srt_node *new_logging_node(void)
 {
-    seriatim_node_settings settings;
-    seriatim_queue_settings q;
+    seriatim_node_settings settings = node_of_one_thread("n");
+    seriatim_queue_settings q = queue_q();
     seriatim_error error;
     srt_node *node;
     size_t worker;
-    memset(&settings, 0, sizeof settings);
-    settings.id = "n";
-    settings.lease_ms = 10000;
-    settings.poll_ms = 1000;
-    settings.threads = 1;
-    seriatim_queue_settings_init(&q);
-    q.name = "Q";
-    q.name_len = 1;
     assert_int_equal(srt_node_new(&settings, &node, &error), SERIATIM_OK);
     assert_int_equal(srt_node_worker(node, &q, &worker, &error), SERIATIM_OK);
     return node;

@@ -11,26 +11,8 @@
 
 #include <math.h>
 
+#include "failing.h"
 #include "model/registry.h"
-
-typedef struct short_memory {
-    size_t calls, fail_at, blocks;
-} short_memory;
-
-static void *short_alloc(void *user, void *ptr, size_t old_size, size_t new_size)
-{
-    short_memory *m = user;
-    (void)old_size;
-    if (new_size == 0) {
-        m->blocks -= ptr != NULL;
-        free(ptr);
-        return NULL;
-    }
-    if (++m->calls == m->fail_at)
-        return NULL;
-    m->blocks += ptr == NULL;
-    return realloc(ptr, new_size);
-}
 
 static void refuses(const seriatim_queue_settings *s, const char *field)
 {
@@ -107,8 +89,8 @@ static void test_layouts_are_read_as_redis_stores_them(void **state)
 
 static int build(size_t fail_at)
 {
-    short_memory memory = {0, fail_at, 0};
-    seriatim_allocator mem = {short_alloc, &memory};
+    failing memory = {0, fail_at, 0, 0};
+    seriatim_allocator mem = {failing_alloc, &memory};
     seriatim_queue_settings s;
     srt_registry r;
     srt_queue *queue;
@@ -122,7 +104,7 @@ static int build(size_t fail_at)
     if (status == SERIATIM_OK)
         status = srt_queue_set_layout(&r, queue, "1 5 3", 5, NULL);
     srt_registry_free(&r);
-    assert_int_equal(memory.blocks, 0);
+    assert_int_equal(memory.live, 0);
     return status;
 }
 

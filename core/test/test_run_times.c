@@ -18,6 +18,7 @@
 
 #define SRT_SCRIPT_TEXTS
 #include "model/run_times.h"
+#include "node_fixture.h"
 #include "operators.h"
 
 /* ---- Buckets ------------------------------------------------------------------------------- */
@@ -239,20 +240,12 @@ static void *work(void *argument)
 
 static void run_all(void)
 {
-    seriatim_queue_settings q;
-    seriatim_node_settings settings;
+    seriatim_queue_settings q = queue_q();
+    seriatim_node_settings settings = node_of_one_thread("n1");
     seriatim_runner *runner;
     seriatim_error error;
     pthread_t thread;
     size_t worker;
-    memset(&settings, 0, sizeof settings);
-    settings.id = "n1";
-    settings.lease_ms = 10000;
-    settings.poll_ms = 1000;
-    settings.threads = 1;
-    seriatim_queue_settings_init(&q);
-    q.name = "Q";
-    q.name_len = 1;
     assert_int_equal(seriatim_runner_new(&settings, server.url, &runner, &error), SERIATIM_OK);
     assert_int_equal(seriatim_runner_worker(runner, &q, &worker, &error), SERIATIM_OK);
     assert_int_equal(seriatim_runner_start(runner, &error), SERIATIM_OK);

@@ -193,7 +193,7 @@ static int round_with(const seriatim_allocator *mem)
 
 static void test_every_allocation_may_fail(void **state)
 {
-    failing f = {0, 0, 0};
+    failing f = {0};
     seriatim_allocator mem = {failing_alloc, &f};
     int status = SERIATIM_NOMEM;
     (void)state;

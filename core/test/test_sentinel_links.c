@@ -236,7 +236,7 @@ static void test_every_allocation_of_a_link_may_fail(void **state)
     redis_node redis = start_process(PLAIN_REDIS);
     scripted good;
     char url[256];
-    failing f = {0, 0, 0};
+    failing f = {0};
     seriatim_allocator mem = {failing_alloc, &f};
     int status = SERIATIM_NOMEM;
     (void)state;
