@@ -56,7 +56,7 @@ class KillPoints
     @kit.push(@queue, lane.ids, lane.pushed += 1, sleep: 0.001)
   end
 
-  Lane = Struct.new(:number, :ids, :pushed, :deliver_at)
+  Lane = Struct.new(:number, :ids, :pushed)
 
   def ids_of_lanes(lanes, shards)
     ids = Array.new(lanes) { [] }

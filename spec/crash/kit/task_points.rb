@@ -9,7 +9,7 @@ class TaskPoints < KillPoints
   SCRIPTS = { "checkpoint" => "settle", "snooze" => "settle", "move" => "claim" }.freeze
   ON_THE_WIRE = SCRIPTS.keys.product(%w[before sent answered]).to_h { |what, moment| ["#{what}_#{moment}", [what, moment.to_sym]] }.freeze
   POINTS = [*ON_THE_WIRE.keys, "perform_during"].freeze
-  AHEAD = 0.1 # seconds until the payloads of a push come; more where the machine is so slow that they would come at once
+  AHEAD = 0.1 # seconds until the payloads of a push come
   MANY = 25 # payloads of an id where a move is to take several calls of the claim: one moves 100 of a shard
 
   # How many died in the midst of a move: some of what had come due was moved, some not.
@@ -48,13 +48,12 @@ class TaskPoints < KillPoints
     @amid += 1 if point.start_with?("move") && overdue("seriatim:{#{@queue}/#{lane.number}}:scheduled").between?(1, (IDS * MANY) - 1)
   end
 
-  def push(lane, point, ahead = AHEAD)
-    at = lane.deliver_at = [Time.now.to_f + ahead, lane.deliver_at.to_f].max # no push comes before an earlier one
+  # Redis counts from its own time: so no payload comes at once, and none before those of an earlier push.
+  def push(lane, point)
     numbers = Array.new(point.start_with?("move") ? MANY : 4) { lane.pushed += 1 }
-    jobs = lane.ids.flat_map { |id| numbers.map { |number| { id: id, payload: payload(number, numbers), deliver_at: at } } }
-    scheduled = @kit[@queue].perform_async(jobs).scheduled
+    jobs = lane.ids.flat_map { |id| numbers.map { |number| { id: id, payload: payload(number, numbers), deliver_in: AHEAD } } }
+    @kit[@queue].perform_async(jobs)
     @kit.journal.pushed_to(@queue, lane.ids, numbers)
-    push(lane, point, 2 * ahead) if scheduled.zero?
   end
 
   # The second of them is snoozed once. Of most payloads the checkpoint is waited for.
