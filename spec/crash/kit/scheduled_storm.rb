@@ -40,6 +40,7 @@ class ScheduledStorm
       sleep seconds.fdiv(turns.size)
     end
     @worker.actions.unpark_all
+    park_what_waits
   end
 
   def ever_parked?(id) = @parked[id]
@@ -88,6 +89,16 @@ class ScheduledStorm
     @worker.actions.park([id]).positive?.tap { |parked| @parked[id] = true if parked }
   end
 
+  # What `park` meets is often done before `unpark` comes to it. This id waits, and runs when it is unparked.
+  def park_what_waits
+    id = "waits"
+    @payloads << Payload.new(id: id, number: 1, at: Time.now.to_f, pushed: Journal.now)
+    @worker.perform_async([{ id: id, payload: { n: 1 }, delay: 3600 }])
+    @parked[id] = true
+    @done[:park] += @worker.actions.park([id])
+    @done[:unpark] += @worker.actions.unpark([id])
+  end
+
   def unpark = @worker.actions.unpark(@parked.keys.sample(5, random: @random)).positive?
 
   # It also takes what was scheduled before it, and what waits; not what runs.
@@ -108,13 +119,14 @@ class ScheduledVerdict
 
   def initialize(payloads, lines)
     @payloads = payloads.to_h { |payload| [payload.key, payload] }
-    @to_unix = Time.now.to_f - Journal.now
     @early, @disordered, @lost, @revived, @repeated, @invented = Array.new(6) { [] }
     @first = {} # key => when its first run began
     @ran_by = {} # key => process of its last run
     @ended = {} # key => true
     @last_at = Hash.new(0) # id => the latest deliver_at that has ended
-    @gone = {} # processes that were killed, or had no time for their heartbeat
+    @killed = {} # processes, as far as the journal is read
+    @lapsed = {} # processes that had no time for their heartbeat => when it ended first; who takes their shards may begin before this line
+    lines.each { |line| @lapsed[line.pid] = [line.time, *@lapsed[line.pid]].min if line.kind == "lapsed" }
     @open = {} # [id, fence] => keys
     lines.each { |line| read(line) }
     @payloads.each_value { |payload| @lost << payload.key.join(" ") unless @ended[payload.key] || payload.cancelled || payload.deleted }
@@ -127,7 +139,7 @@ class ScheduledVerdict
 
   # Seconds between deliver_at and the first run, in order, of those that the block takes.
   def lateness
-    @first.filter_map { |key, time| time + @to_unix - @payloads[key].at if yield @payloads[key] }.sort
+    @first.filter_map { |key, time| time + Checker::TO_REDIS - @payloads[key].at if yield @payloads[key] }.sort
   end
 
   private
@@ -136,7 +148,7 @@ class ScheduledVerdict
     case line.kind
     when "start" then start(line)
     when "end" then finish(line)
-    when "killed", "lapsed" then @gone[line.pid] = true
+    when "killed" then @killed[line.pid] = true
     end
   end
 
@@ -144,7 +156,7 @@ class ScheduledVerdict
     found = line.numbers.map { |number| @payloads[[line.id, number]] }
     return invented << "#{line.id} #{line.numbers}" unless found.all?
 
-    new = found.reject { |payload| again?(payload) }
+    new = found.reject { |payload| @ended[payload.key] && gone?(payload, line.time) }
     found.each { |payload| judge(payload, line) }
     ats = found.map(&:at)
     in_order = ats.each_cons(2).all? { |a, b| a <= b + 1e-6 } && (new.empty? || new.first.at >= @last_at[line.id] - 1e-6)
@@ -152,14 +164,17 @@ class ScheduledVerdict
     @open[[line.id, line.fence]] = found
   end
 
-  # A process that was killed may have ended a run that Redis had not heard of yet: its payloads come again, before what is new.
-  def again?(payload) = @ended[payload.key] && @gone.key?(@ran_by[payload.key])
+  # May Redis not have heard of the last run of this payload? Then it comes again, before what is new.
+  def gone?(payload, time)
+    pid = @ran_by[payload.key]
+    @killed.key?(pid) || @lapsed.fetch(pid, Float::INFINITY) <= time + 0.2
+  end
 
   def judge(payload, line)
     name = "#{payload.key.join(" ")} pid #{line.pid}"
-    early << "#{name} by #{payload.at - line.time - @to_unix}" if line.time + @to_unix < payload.at - TOLERANCE
+    early << "#{name} by #{payload.at - line.time - Checker::TO_REDIS}" if line.time + Checker::TO_REDIS < payload.at - TOLERANCE
     revived << name if payload.cancelled && line.time > payload.cancelled
-    repeated << name if @ran_by[payload.key] && !@gone[@ran_by[payload.key]]
+    repeated << name if @ran_by[payload.key] && !gone?(payload, line.time)
     @first[payload.key] ||= line.time
     @ran_by[payload.key] = line.pid
   end
