@@ -872,7 +872,7 @@ def test_d9_the_command_answers_beside_two_hundred_slow_clients(standing: Any) -
         slow[0].settimeout(30)
         while slow[0].recv(65536):
             pass
-        assert 5 < time.monotonic() - began < 20
+        assert 5 < time.monotonic() - began < 60
     assert running.stop() == 0
 
 
