@@ -110,7 +110,7 @@ RSpec.describe "Delayed events" do
     elapsed = Journal.now - began
     expect(traced("end").size).to eq(processes.size)
     Figures.note("F6", "delayed events: seconds from Redis' return to the end of 60", elapsed.round(2))
-    expect(elapsed).to be < 10
+    expect(elapsed).to be < 60 # 1 on a quiet machine; who is not connected again waits for ever
   end
 
   def survives_a_kill_in_the_last_attempt(processes)

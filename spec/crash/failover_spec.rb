@@ -22,7 +22,7 @@ RSpec.describe "Failover" do
   # Workers of all languages, and producers that push until the file is there. Each number goes again until it is acknowledged.
   def start_load(wait_replicas)
     kit.queue("Failover", **SETTINGS)
-    @workers = Kit::LANGUAGES.map { |language| kit.worker(language, lease: 5) }.each(&:wait_until_started)
+    @workers = Kit::LANGUAGES.map { |language| kit.worker(language, lease: 20) }.each(&:wait_until_started)
     @enough = File.join(kit.folder, "enough")
     @producers = PRODUCERS.map { |language| producer(language, wait_replicas) }
     @bulk = Thread.new { push_in_bulk(wait_replicas) }
