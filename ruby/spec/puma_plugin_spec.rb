@@ -1,0 +1,99 @@
+# frozen_string_literal: true
+
+require_relative "spec_helper"
+require_relative "support/command"
+
+# PUMA: the command of another version than the installed one, such as /opt/gems/bin/puma with its GEM_PATH.
+RSpec.describe "plugin :seriatim for Puma", :slow, limit: 240 do
+  before { skip "no puma: apt-get install puma" unless system("command -v #{puma_command} >/dev/null") }
+
+  around { |example| Dir.mktmpdir("seriatim-puma") { |folder| (@folder = folder) && example.run } }
+  after do |example|
+    puts log_text if example.exception
+    @pid && Process.kill(:KILL, @pid) && Process.wait(@pid)
+  rescue Errno::ESRCH, Errno::ECHILD
+    nil
+  end
+
+  def puma_command = ENV.fetch("PUMA", "puma")
+  def write(name, text) = File.write(File.join(@folder, name), text)
+  def log_text = File.read(File.join(@folder, "log"))
+  def pids = log_text.scan(/start node \S+?-(\d+)-\h+ /).flatten.map(&:to_i)
+  def queue = @queue ||= worker("BesidePuma")
+
+  def alive?(pid)
+    Process.kill(0, pid)
+    File.read("/proc/#{pid}/stat")[/\) (\w)/, 1] != "Z"
+  rescue Errno::ESRCH, Errno::ENOENT
+    false
+  end
+
+  # Puma with the plugin, once the first server runs.
+  def start_puma(*options)
+    write("config.ru", 'run ->(_env) { [200, { "content-type" => "text/plain" }, [Process.ppid.to_s]] }')
+    write("app.rb", <<~RUBY)
+      module BesidePuma
+        extend Seriatim::Worker
+        def self.perform(payloads_by_id) = sleep(payloads_by_id.values.flatten.first.to_f)
+      end
+    RUBY
+    write("puma.rb", %(plugin :seriatim\nseriatim_arguments "-r", "./app.rb"\n))
+    @pid = spawn({ **Command::NEUTRAL, "REDIS_URL" => REDIS.url, "RUBYLIB" => Command::PATHS.map { |path| File.expand_path(path) }.join(":") },
+                 puma_command, "-C", "puma.rb", "-t", "1:1", "-b", "unix://#{@folder}/socket", *options,
+                 chdir: @folder, out: File.join(@folder, "log"), err: %i[child out])
+    eventually { pids.size == 1 || (Process.wait(@pid, Process::WNOHANG) && raise("Puma has ended")) }
+  end
+
+  def wait_for_puma
+    _, status = Timeout.timeout(60) { Process.wait2(@pid) }
+    @pid = nil
+    status
+  end
+
+  it "R-PUMA-1: starts the server when Puma has booted, and stops it with Puma" do
+    start_puma
+    queue.perform_async([{ id: 1, payload: 0.5 }])
+    eventually { queue.metrics[:busy] == 1 }
+    Process.kill(:TERM, @pid)
+    wait_for_puma
+    expect(pids.map { |pid| alive?(pid) }).to eq([false])
+    expect(log_text).to include("stop stopped")
+    expect(queue.metrics.values_at(:length, :busy)).to eq([0, 0])
+  end
+
+  it "R-PUMA-1: restarts the server with Puma, in a phased restart, too" do
+    start_puma("-w", "1")
+    %i[USR1 USR2].each_with_index do |signal, place|
+      Process.kill(signal, @pid)
+      eventually { pids.size == place + 2 && pids[..place].none? { |pid| alive?(pid) } }
+    end
+    Process.kill(:INT, @pid)
+    wait_for_puma
+    expect(pids.size).to eq(3)
+    expect(pids.none? { |pid| alive?(pid) }).to be(true)
+  end
+
+  it "R-PUMA-2: stops Puma with exit code 1 when the server is killed" do
+    start_puma
+    Process.kill(:KILL, pids.first)
+    expect(wait_for_puma.exitstatus).to eq(1)
+    expect(log_text).to match(/! seriatim \(pid \d+\) ended with SIGKILL.*: Puma stops, too/)
+  end
+
+  it "R-PUMA-2: starts the server again when an operator has stopped it" do
+    start_puma
+    Seriatim.stop_node(log_text[/start node (\S+)/, 1])
+    eventually { pids.size == 2 }
+    expect(log_text).to include("it is started again")
+    Process.kill(:TERM, @pid)
+    wait_for_puma
+  end
+
+  it "R-PUMA-3: stops the server when Puma is killed" do
+    start_puma
+    Process.kill(:KILL, @pid)
+    wait_for_puma
+    eventually { pids.none? { |pid| alive?(pid) } }
+    expect(log_text).to include("stop stopped")
+  end
+end
