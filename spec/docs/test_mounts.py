@@ -99,30 +99,28 @@ def test_the_rails_page_mounts_the_dashboard(blocks: Section, tmp_path: Path, en
     assert [status for status, _ in answers] == [404, 200, 200]
 
 
-WORKER = """module OrderWorker
-  extend Seriatim::Worker
-  def self.perform(payloads_by_id) = payloads_by_id.each { |id, payloads| puts "order #{id} #{payloads.last}" }
-end
-"""
-
-
 @runs("docs/start/rails.md", "Set up")
-def test_rails_pushes_and_works(blocks: Section, tmp_path: Path, env: dict[str, str], redis: RedisServer) -> None:
-    gemfile, settings, initializer, model = (blocks.take(language) for language in ("ruby", "yaml", "ruby", "ruby"))
-    assert [gemfile.name, initializer.name, model.name] == ["Gemfile", "config/initializers/seriatim.rb", "app/models/order.rb"]
-    (tmp_path / "Gemfile").write_text(gemfile.text)
+def test_rails_has_the_gem(blocks: Section, tmp_path: Path) -> None:
+    (tmp_path / "Gemfile").write_text(blocks.take("ruby").text)
     assert shell("ruby -r bundler -e 'print Bundler::Dsl.new.tap { |dsl| dsl.eval_gemfile(\"Gemfile\") }.dependencies.map(&:name)'", tmp_path, {}) == '["seriatim"]'
+
+
+@runs("docs/start/rails.md", "First job")
+def test_rails_pushes_and_works(blocks: Section, tmp_path: Path, env: dict[str, str], redis: RedisServer) -> None:
+    worker, model, test = (blocks.take("ruby") for _ in range(3))
+    assert [worker.name, model.name, test.name] == ["app/workers/order_worker.rb", "app/models/order.rb", "test/workers/order_worker_test.rb"]
     environment = f'ENV["SERVE"] = "1"\nload {str(ROOT / "spec/docs/rails_app.rb")!r}\n'
-    files = {"config/environment.rb": environment, "app/workers/order_worker.rb": WORKER} | {each.name: each.text for each in (settings, initializer, model)}
+    helper = 'require_relative "../config/environment"\nrequire "rails/test_help"\n'
+    files = {"config/environment.rb": environment, "test/test_helper.rb": helper} | {each.name: each.text for each in (worker, model, test)}
     for name, text in files.items():
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / name).write_text(text)
+    assert "1 runs" in shell(f"RAILS_ENV=test {RUBY} -I test {test.name}", tmp_path, env)
     push = "order = nil; Order.transaction { order = Order.create!(id: 17, status: %(new), total: 1999); order.update!(status: %(paid)) }"
     shell(f"{RUBY} -r ./config/environment.rb -e '{push}'", tmp_path, env)
-    with Started(f"{RUBY} {ROOT}/ruby/exe/seriatim", tmp_path, env) as server:
-        server.wait_for('order 17 {"status"=>"paid", "total"=>1999, "updated_at"=>"20')
+    with Started(f"{RUBY} {ROOT}/ruby/exe/seriatim -r .", tmp_path, env) as server:
+        wait_until(lambda: "order 17 is paid" in (tmp_path / "rails.log").read_text(), lambda: server.log)
         assert server.stop() == 0
-    assert redis.call("EXISTS", "shop-development:{OrderWorker}:layout") == 1
 
 
 @runs("docs/guides/dashboard.md", "Rack")
