@@ -218,4 +218,77 @@ RSpec.describe "ActiveJob" do
     expect(server.stop(60)).to be(true)
     expect(take(1)).to eq([:stopping])
   end
+
+  # What a record of ActiveRecord is to ActiveJob.
+  def model(name)
+    GlobalID.app ||= "test"
+    stub_const(name, Class.new do
+      include GlobalID::Identification
+      attr_reader :id
+      define_method(:initialize) { |id| @id = id.to_i }
+      define_method(:==) { |other| other.class == self.class && other.id == id }
+      define_singleton_method(:find) { |id| new(id) }
+      define_singleton_method(:name) { name }
+    end)
+  end
+
+  it "R-JOB-6: brings records, locale and time zone back" do
+    require "i18n"
+    I18n.available_locales = %i[en de]
+    order = model("Order").new(5)
+    job = job_class { |record| done([record, I18n.locale, Time.zone&.name]) }
+    job.ordered_by { |record| record }
+    I18n.with_locale(:de) { Time.use_zone("Hawaii") { job.perform_later(order) } }
+    expect(queue.queries.range_by_id("-", "+").first[:id]).to eq("Order/5")
+    run
+    expect(take(1)).to eq([[order, :de, "Hawaii"]])
+    expect([I18n.locale, Time.zone]).to eq([:en, nil])
+  end
+
+  it "R-JOB-6: discards a job whose record is gone, if its class says so" do
+    gone = model("Gone")
+    job = job_class
+    job.discard_on(ActiveJob::DeserializationError)
+    gone.define_singleton_method(:find) { |_id| raise "no record" }
+    job.perform_later(gone.new(1))
+    run
+    drained(queue)
+    expect(queue.metrics.values_at(:retries, :morgue_length)).to eq([0, 0])
+  end
+
+  it "R-JOB-8: delivers mail later" do
+    skip "Action Mailer is not installed" unless Gem::Specification.find_all_by_name("actionmailer").any?
+    require "action_mailer"
+    ActionMailer::Base.delivery_method = :test
+    ActionMailer::MailDeliveryJob.queue_adapter = :seriatim
+    mailer = stub_const("WelcomeMailer", Class.new(ActionMailer::Base) do
+      self.delivery_job = ActionMailer::MailDeliveryJob
+      define_method(:hello) { |to| mail(to: to, from: "shop@example.com", subject: "Hello", body: "Welcome") }
+    end)
+    sent = mailer.hello("ann@example.com").deliver_later
+    expect(sent.provider_job_id).to start_with("#{sent.queue_name}:")
+    serve(queue(sent.queue_name))
+    expect(eventually { ActionMailer::Base.deliveries.first }.to).to eq(["ann@example.com"])
+    expect(Seriatim::ActiveJob.workers.map(&:queue_name)).to include(sent.queue_name)
+  ensure
+    ActionMailer::MailDeliveryJob.queue_adapter = :inline if defined?(ActionMailer::MailDeliveryJob)
+  end
+
+  # What ActiveJob::Continuation does when the adapter says that the server stops.
+  it "R-JOB-9: runs a job that interrupted itself at a stop before the later ones of its id" do
+    job = job_class do |number|
+      done([number, executions])
+      next unless number == 1 && executions == 1
+
+      Timeout.timeout(60) { sleep 0.01 until queue_adapter.stopping?(self) }
+      retry_job
+    end
+    job.ordered_by { |_number| "a" }
+    [1, 2].each { |number| job.perform_later(number) }
+    server = run
+    expect(take(1)).to eq([[1, 1]])
+    expect(server.stop(60)).to be(true)
+    run
+    expect(take(2)).to eq([[1, 2], [2, 1]])
+  end
 end
