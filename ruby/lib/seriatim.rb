@@ -69,6 +69,15 @@ module Seriatim
   def self.connections_changed = Pool.reset
   private_class_method :connections_changed
 
+  # Chooses how jobs are handled in tests, without Redis. With a block: in this thread until the block ends, with queues of its own; blocks may
+  # be nested, and the innermost counts. Without a block: in all threads, until it is called again.
+  # @param mode [Symbol] :fake keeps pushes in memory, until the test runs them (`OrderWorker.drain`); :inline runs each push at once;
+  #   :disable uses Redis
+  def self.testing!(mode, &block)
+    require "seriatim/testing"
+    Testing.start(mode, &block)
+  end
+
   reset_settings
 end
 

@@ -174,18 +174,26 @@ int srt_handle_read(srt_arena *memory, seriatim_text text, srt_handle *handle)
     return SERIATIM_OK;
 }
 
-/* INVALID: the text is no handle, or it belongs to another queue. */
-static int handle_read(seriatim_client *c, handle_state *h, const srt_queue *queue, seriatim_text text)
+int srt_handle_check(seriatim_client *c, srt_arena *memory, const srt_queue *queue, seriatim_text text,
+                     srt_handle *handle)
 {
-    srt_handle handle;
-    int status = srt_handle_read(&h->memory, text, &handle);
+    int status = srt_handle_read(memory, text, handle);
     if (status == SERIATIM_NOMEM)
         return srt_fail_plain(&c->error, SERIATIM_NOMEM);
     if (status != SERIATIM_OK)
         return handle_refuse(c);
-    if (handle.queue.len != queue->name.len || memcmp(handle.queue.data, queue->name.data, queue->name.len) != 0)
+    if (handle->queue.len != queue->name.len || memcmp(handle->queue.data, queue->name.data, queue->name.len) != 0)
         return srt_fail(&c->error, SERIATIM_INVALID, "handle is of the queue \"%.*s\"",
-                        (int)(handle.queue.len < 150 ? handle.queue.len : 150), handle.queue.data);
+                        (int)(handle->queue.len < 150 ? handle->queue.len : 150), handle->queue.data);
+    return SERIATIM_OK;
+}
+
+static int handle_read(seriatim_client *c, handle_state *h, const srt_queue *queue, seriatim_text text)
+{
+    srt_handle handle;
+    int status = srt_handle_check(c, &h->memory, queue, text, &handle);
+    if (status != SERIATIM_OK)
+        return status;
     h->scored = handle.scored;
     h->stamp = handle.stamp;
     h->id = handle.id.data;
@@ -218,8 +226,7 @@ static int handle_begin(seriatim_client *c, size_t queue, int script, seriatim_t
     return srt_client_start(c, &operation, queue);
 }
 
-/* The Unix time of reschedule, a decimal text: *at becomes its seconds. */
-static int handle_read_time(seriatim_client *c, seriatim_text text, double *at)
+int srt_handle_read_time(seriatim_client *c, seriatim_text text, double *at)
 {
     if (!srt_decimal_read(text.data, text.len, at))
         return srt_fail(&c->error, SERIATIM_INVALID, "at must be a finite number");
@@ -234,7 +241,7 @@ int srt_handle_begin(seriatim_client *c, size_t queue, int script, const seriati
     if (count != wanted)
         return srt_fail(&c->error, SERIATIM_INVALID, "a handle%s is to be given", wanted == 2 ? " and a time" : "");
     if (wanted == 2)
-        status = handle_read_time(c, texts[1], &at);
+        status = srt_handle_read_time(c, texts[1], &at);
     return status == SERIATIM_OK ? handle_begin(c, queue, script, texts[0], at) : status;
 }
 

@@ -33,5 +33,10 @@ typedef struct srt_handle {
 
 /* Its texts lie in the arena. OK; INVALID: the text is no handle; NOMEM. */
 int srt_handle_read(srt_arena *memory, seriatim_text text, srt_handle *handle);
+/* The same; also INVALID if the handle is of another queue. c->error says why. */
+int srt_handle_check(seriatim_client *c, srt_arena *memory, const srt_queue *queue, seriatim_text text,
+                     srt_handle *handle);
+/* The Unix time of reschedule, a decimal text: *at becomes its seconds. OK, or INVALID, as c->error says. */
+int srt_handle_read_time(seriatim_client *c, seriatim_text text, double *at);
 
 #endif

@@ -204,6 +204,18 @@ static int push_on_stale(seriatim_client *c, srt_request *r, int left)
     return srt_client_send(c, ask);
 }
 
+int srt_push_seal(seriatim_client *c)
+{
+    int status;
+    if (c->before_begin)
+        c->before_begin(c->host);
+    status = push_check_open(c);
+    if (status == SERIATIM_OK)
+        status = srt_client_check_identity(c);
+    c->push.open = 0;
+    return status;
+}
+
 int seriatim_push_send(seriatim_client *c)
 {
     static const srt_operation operation = {
@@ -220,13 +232,7 @@ int seriatim_push_send(seriatim_client *c)
         .on_disconnected = srt_push_on_disconnected,
         .on_give_up = srt_push_on_give_up,
     };
-    int status;
-    if (c->before_begin)
-        c->before_begin(c->host);
-    status = push_check_open(c);
-    if (status == SERIATIM_OK)
-        status = srt_client_check_identity(c);
-    c->push.open = 0;
+    int status = srt_push_seal(c);
     if (status != SERIATIM_OK) {
         c->status = status;
         return status;

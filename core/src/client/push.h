@@ -49,6 +49,9 @@ int srt_push_take_replicas(seriatim_client *c, const srt_request *r, int64_t cou
 void srt_push_forget_unsure(srt_push *p);
 void srt_push_on_disconnected(seriatim_client *c);
 
+/* push.c */
+int srt_push_seal(seriatim_client *c); /* no job and no option follows. OK, or why the push cannot be sent */
+
 /* push_outcome.c */
 int srt_push_on_end(seriatim_client *c, int failed);
 void srt_push_on_give_up(seriatim_client *c);

@@ -196,7 +196,7 @@ static VALUE link_layout(VALUE self, VALUE queue, VALUE limit)
 
 /* ---- Push ------------------------------------------------------------------------------------ */
 
-static VALUE link_places(seriatim_client *client)
+VALUE srb_link_places(seriatim_client *client)
 {
     size_t count, i;
     const size_t *places = seriatim_push_refused(client, &count);
@@ -225,7 +225,7 @@ static VALUE link_warning(seriatim_client *client)
     return text ? srb_text(text, strlen(text)) : Qnil;
 }
 
-static VALUE link_handles(const seriatim_client *client)
+VALUE srb_link_handles(const seriatim_client *client)
 {
     size_t count, i;
     const seriatim_text *handles = seriatim_push_handles(client, &count);
@@ -259,9 +259,9 @@ static VALUE link_push(int argc, VALUE *argv, VALUE self)
     srb_link_check(box, seriatim_push_send(client));
     shortage = link_shortage(box, srb_link_run(box, Qnil));
     counts = seriatim_push_result(client);
-    answer = rb_ary_new_from_args(8, SIZET2NUM(counts.added), SIZET2NUM(counts.folded), link_places(client), shortage,
+    answer = rb_ary_new_from_args(8, SIZET2NUM(counts.added), SIZET2NUM(counts.folded), srb_link_places(client), shortage,
                                   link_warning(client), SIZET2NUM(counts.scheduled), SIZET2NUM(counts.stale),
-                                  link_handles(client));
+                                  srb_link_handles(client));
     return from_outbox ? rb_ary_push(answer, SIZET2NUM(counts.repeated)) : answer;
 }
 

@@ -11,6 +11,9 @@ typedef struct srb_link {
 
 /* The link, which nobody else is using; raises. */
 srb_link *srb_link_idle(VALUE self);
+/* [place, ...] of the jobs that the push refused; [handle or nil, ...] of all its jobs, or []. */
+VALUE srb_link_places(seriatim_client *client);
+VALUE srb_link_handles(const seriatim_client *client);
 /* Raises the client's error unless the status is OK. */
 void srb_link_check(srb_link *box, int status);
 /* Drives what was begun to its end, at most `limit` seconds (nil: as long as the core allows); gives its status. */

@@ -277,17 +277,18 @@ static VALUE delivery_payloads(const seriatim_claimed *job)
     return list;
 }
 
-/*
- * delivery.job(i) -> [id, fence, retry_count, perform_in, error or nil, [[bytes, score, context or nil], ...],
- * payload_total]
- */
-static VALUE delivery_job(VALUE self, VALUE i)
+VALUE srb_claimed(const seriatim_claimed *job)
 {
-    delivery_box *box = delivery_of(self);
-    const seriatim_claimed *job = seriatim_delivery_job(box->delivery, delivery_place(box, i));
     VALUE error = job->error_len ? srb_text(job->error, job->error_len) : Qnil;
     return rb_ary_new_from_args(7, srb_text(job->id, job->id_len), LL2NUM(job->fence), LL2NUM(job->retry_count),
                                 DBL2NUM(job->perform_in), error, delivery_payloads(job), SIZET2NUM(job->payload_total));
+}
+
+/* delivery.job(i) -> as srb_claimed */
+static VALUE delivery_job(VALUE self, VALUE i)
+{
+    delivery_box *box = delivery_of(self);
+    return srb_claimed(seriatim_delivery_job(box->delivery, delivery_place(box, i)));
 }
 
 typedef struct delivery_read {

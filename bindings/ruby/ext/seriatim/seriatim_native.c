@@ -93,4 +93,5 @@ RUBY_FUNC_EXPORTED void Init_seriatim_native(void)
     srb_init_jobs();
     srb_init_runner();
     srb_init_private_redis();
+    srb_init_fake();
 }

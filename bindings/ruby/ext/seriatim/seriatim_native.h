@@ -57,6 +57,9 @@ void srb_json_close(srb_json_reader *reader);
 /* Waits, at most timeout_ms, for fd (-1: none) to become ready for SERIATIM_WANT_* bits. May raise. */
 void srb_wait(int fd, int wants, int timeout_ms);
 
+/* [id, fence, retry_count, perform_in, error or nil, [[bytes, score, context or nil], ...], payload_total] */
+VALUE srb_claimed(const seriatim_claimed *job);
+
 void srb_init_definitions(void);
 void srb_init_json(void);
 void srb_init_policy(void);
@@ -64,5 +67,6 @@ void srb_init_link(void);
 void srb_init_jobs(void);
 void srb_init_runner(void);
 void srb_init_private_redis(void);
+void srb_init_fake(void);
 
 #endif

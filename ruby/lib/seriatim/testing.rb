@@ -1,0 +1,125 @@
+# frozen_string_literal: true
+
+require "seriatim/testing/memory"
+require "seriatim/testing/inline"
+require "seriatim/testing/batch"
+
+module Seriatim
+  # The test modes of an application: no Redis is asked. {Seriatim.testing!} loads this file and chooses one.
+  module Testing
+    MODES = %i[fake inline disable].freeze
+    NEEDED = { fake: "Seriatim.testing!(:fake)", inline: "Seriatim.testing!(:inline)" }.freeze
+    STACK = :seriatim_testing
+    private_constant :STACK, :NEEDED
+
+    class << self
+      # @param mode [Symbol] :fake, :inline or :disable
+      # @return what the block returned; without a block nil
+      # @raise [Invalid] an unknown mode; without a block, inside of a block of this thread
+      def start(mode, &block)
+        mode = Validate.word("testing!", mode, MODES)
+        return within(stand_in(mode), &block) if block
+        raise Invalid, "testing! needs a block here: this is inside of the block of another testing!" if stack
+
+        @everywhere = stand_in(mode)
+        nil
+      end
+
+      # What stands in for Redis in this thread: a {Memory}, an {Inline}, or nil: nothing does.
+      # @api private
+      def current
+        blocks = stack
+        blocks ? blocks.last : @everywhere
+      end
+
+      # Runs all that is due by +at+ of all workers, in order of time. As {Worker#drain}.
+      def drain(at: nil, raise: true) = memory.drain_all(at, raise)
+
+      # Forgets all jobs of all workers, dead ones too, and which jobs were pushed.
+      # @return [nil]
+      def clear = memory.clear_all
+
+      # All jobs that were pushed in this mode, in their order, also those that have run: what the matchers look at.
+      # @return [Array<Pushed>]
+      # @raise [Invalid] no test mode is on
+      def pushed
+        raise Invalid, "no test mode is on: call Seriatim.testing!(:fake) or Seriatim.testing!(:inline) first" unless current
+
+        current.pushed
+      end
+
+      # A batch to call perform with: `OrderWorker.perform(batch.to_h, batch)`. Payloads are written and read by the codec of the worker.
+      # @param payloads_by_id [Hash{String, Symbol, Integer => Array}]
+      # @param retry_count [Integer] of all ids
+      # @param scores [Hash{id => Array<Float>}] of the payloads; missing ones are 1.0, 2.0, ...
+      # @param contexts [Hash{id => Array<Hash>}]
+      # @return [FakeBatch]
+      def batch(worker, payloads_by_id, retry_count: -1, error: nil, scores: {}, contexts: {})
+        FakeBatch.of(worker, payloads_by_id, retry_count: retry_count, error: error, scores: scores, contexts: contexts)
+      end
+
+      # @api private
+      def memory
+        found = current
+        found.is_a?(Memory) ? found : raise(Invalid, "the jobs are not kept in memory: call Seriatim.testing!(:fake) first")
+      end
+
+      private
+
+      # Of the thread, not of its fibers: an Enumerator inside a test pushes to the same queues.
+      def stack = Thread.current.thread_variable_get(STACK)
+
+      def within(stand_in)
+        outer = stack
+        Thread.current.thread_variable_set(STACK, [*outer, stand_in])
+        yield
+      ensure
+        Thread.current.thread_variable_set(STACK, outer)
+      end
+
+      def stand_in(mode)
+        case mode
+        when :fake then Memory.new
+        when :inline then Inline.new
+        end
+      end
+    end
+
+    # Whatever asks for connections gets what stands in for Redis.
+    module Detour
+      %i[current poppers].each do |name|
+        define_method(name) { Testing.current || super() }
+      end
+    end
+    Pool.singleton_class.prepend(Detour)
+    private_constant :Detour
+  end
+
+  # What a worker has in the test mode :fake.
+  module Worker
+    # The jobs that wait, by time: one Hash a payload, with :id, :payload, :score (nil: none was given), :perform_in (Time at which its id is
+    # due; of a scheduled one its deliver_at), :state (:waiting, :running, :scheduled or :parked), :retry_count, :context, :error.
+    # @return [Array<Hash>]
+    def jobs = Testing.memory.jobs(self)
+
+    # The morgue, as {#jobs}.
+    # @return [Array<Hash>]
+    def dead_jobs = Testing.memory.dead_jobs(self)
+
+    # Forgets all jobs, dead ones too.
+    # @return [nil]
+    def clear = Testing.memory.clear(self)
+
+    # Runs the next batch, at the time when it is due.
+    # @return [Boolean] false: there was nothing to run
+    # @raise what perform raised, after it was recorded
+    def perform_one = Testing.memory.perform_one(self)
+
+    # Runs all that is due by +at+, in order of time: retries, scheduled payloads and what perform pushes meanwhile, too.
+    # @param at [Time, Numeric, nil] Unix seconds; nil: all that will ever be due
+    # @param raise [Boolean] false: failures are only recorded, and all retries run until nothing is left to run
+    # @return [Integer] the number of batches that ran
+    # @raise what perform raised, after it was recorded
+    def drain(at: nil, raise: true) = Testing.memory.drain(self, at, raise)
+  end
+end

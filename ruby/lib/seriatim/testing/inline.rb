@@ -1,0 +1,27 @@
+# frozen_string_literal: true
+
+require "seriatim/testing/memory"
+
+module Seriatim
+  module Testing
+    # Stands in for a pool and its connections: each push runs at once, in the thread that pushes.
+    # @api private
+    class Inline < Memory
+      # All times are over.
+      FOREVER = 8_000_000_000_000_000
+      private_constant :FOREVER
+
+      # Jobs of one id in the same push fold, as they do in a queue. An id runs once for each push.
+      def push(settings, jobs, *rest)
+        memory = Memory.new
+        result = memory.push(settings, jobs, *rest)
+        @pushed.concat(memory.pushed)
+        worker = Worker.named(settings[:queue_name])
+        while worker && (taken = memory.take(worker, FOREVER))
+          Trial.new(memory, worker, FOREVER).run(*taken, true)
+        end
+        result
+      end
+    end
+  end
+end
