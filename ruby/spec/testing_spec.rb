@@ -232,6 +232,9 @@ RSpec.describe "Seriatim.testing!" do
     it "R-TEST-14: asserts and refutes pushes of a block, or all" do
       test.assert_pushed(orders, id: 1, payload: { status: "paid" }, in: 60, times: 1) { orders.perform_async([{ id: 1, payload: paid, delay: 60 }]) }
       test.assert_pushed(orders, payload: Hash)
+      test.assert_pushed(orders, payload: { status: /pa/ })
+      test.refute_pushed(orders, payload: { status: Integer })
+      test.refute_pushed(orders, payload: { status: /pa/, other: 1 })
       test.refute_pushed(orders, id: 2)
       test.refute_pushed(orders) { nil }
       expect { test.assert_pushed(orders, id: 2) }.to raise_error(Minitest::Assertion, /expected to push to/)

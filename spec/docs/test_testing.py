@@ -31,6 +31,20 @@ def write(blocks: Section, folder: Path, language: str, count: int) -> None:
         (folder / block.name).write_text(block.text)
 
 
+@runs(PAGE, "Test modes")
+def test_the_test_modes_need_no_redis(blocks: Section, tmp_path: Path, env: dict[str, str]) -> None:
+    env = {**env, "REDIS_URL": "redis://127.0.0.1:1"}
+    write(blocks, tmp_path, "ruby", 3)
+    assert "5 examples, 0 failures" in shell(blocks.take("sh", "rspec").text, tmp_path, env)
+    assert "1 runs, 2 assertions, 0 failures, 0 errors" in shell(blocks.take("sh").text, tmp_path, env)
+
+
+@runs(PAGE, "A batch for `perform`")
+def test_a_batch_remembers_what_was_reported(blocks: Section, tmp_path: Path, env: dict[str, str]) -> None:
+    (tmp_path / "batch.rb").write_text(blocks.take("ruby").text)
+    shell("ruby batch.rb", tmp_path, env)
+
+
 @runs(PAGE, "A Redis for the tests")
 def test_the_folder_is_set(blocks: Section, tmp_path: Path, env: dict[str, str]) -> None:
     folder = shell(f"{blocks.take('sh').text}echo $SERIATIM_DATA", tmp_path, env).strip()

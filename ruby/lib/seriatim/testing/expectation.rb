@@ -1,5 +1,6 @@
 # frozen_string_literal: true
 
+require "set"
 require "seriatim/testing"
 
 module Seriatim
@@ -11,8 +12,8 @@ module Seriatim
       MILLISECOND = 0.001
       private_constant :SECOND, :MILLISECOND
 
-      # @param matches [#call] (expected, actual): is it what was meant? ===, unless the framework has matchers of its own
-      def initialize(worker, matches = ->(expected, actual) { expected === actual || expected == actual }) # rubocop:disable Style/CaseEquality
+      # @param matches [#call] (expected, actual): is it what was meant?
+      def initialize(worker, matches = Expectation.method(:same?))
         raise Invalid, "push_to takes a worker, not #{Validate.describe(worker)}" unless worker.is_a?(Worker)
 
         @worker = worker
@@ -44,13 +45,24 @@ module Seriatim
 
       def description
         rules = @rules.map { |name, (value, _)| "#{name} #{value.inspect}" }
-        ["push to #{@worker}", ("with #{rules.join(", ")}" unless rules.empty?), (@count && "#{@count.inspect} times")].compact.join(" ")
+        ["push to #{@worker}", ("with #{rules.join(", ")}" unless rules.empty?), (@count && "(#{@count} times)")].compact.join(" ")
       end
 
       def message(negated: false)
         jobs = @pushed.map { |job| "  #{told(job)}" }
         head = "expected #{"not " if negated}to #{description}, but #{@found} of #{@pushed.size} pushed jobs match"
         [jobs.empty? ? head : "#{head}:", *jobs].join("\n")
+      end
+
+      # By == and ===, in Hashes and Arrays value by value: so classes, patterns and lambdas may stand in them.
+      def self.same?(expected, actual)
+        return true if expected == actual || expected === actual # rubocop:disable Style/CaseEquality
+
+        case expected
+        when Hash then actual.is_a?(Hash) && expected.keys.to_set == actual.keys.to_set && expected.all? { |key, value| same?(value, actual[key]) }
+        when Array then actual.is_a?(Array) && expected.size == actual.size && expected.zip(actual).all? { |pair| same?(*pair) }
+        else false
+        end
       end
 
       # A payload as its worker will read it: Symbols become Strings. Matchers of a framework stay.
