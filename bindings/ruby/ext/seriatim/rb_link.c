@@ -259,8 +259,8 @@ static VALUE link_push(int argc, VALUE *argv, VALUE self)
     srb_link_check(box, seriatim_push_send(client));
     shortage = link_shortage(box, srb_link_run(box, Qnil));
     counts = seriatim_push_result(client);
-    answer = rb_ary_new_from_args(8, SIZET2NUM(counts.added), SIZET2NUM(counts.folded), srb_link_places(client), shortage,
-                                  link_warning(client), SIZET2NUM(counts.scheduled), SIZET2NUM(counts.stale),
+    answer = rb_ary_new_from_args(8, SIZET2NUM(counts.added), SIZET2NUM(counts.folded), srb_link_places(client),
+                                  shortage, link_warning(client), SIZET2NUM(counts.scheduled), SIZET2NUM(counts.stale),
                                   srb_link_handles(client));
     return from_outbox ? rb_ary_push(answer, SIZET2NUM(counts.repeated)) : answer;
 }
