@@ -34,7 +34,7 @@ RSpec.describe "plugin :seriatim for Puma", :slow, limit: 240 do
     write("app.rb", <<~RUBY)
       module BesidePuma
         extend Seriatim::Worker
-        def self.perform(payloads_by_id) = sleep(payloads_by_id.values.flatten.first.to_f)
+        def self.perform(_payloads_by_id) = File.write("begun", "") && sleep(0.5) && File.write("ended", "")
       end
     RUBY
     write("puma.rb", %(plugin :seriatim\nseriatim_arguments "-r", "./app.rb"\n))
@@ -52,12 +52,13 @@ RSpec.describe "plugin :seriatim for Puma", :slow, limit: 240 do
 
   it "R-PUMA-1: starts the server when Puma has booted, and stops it with Puma" do
     start_puma
-    queue.perform_async([{ id: 1, payload: 0.5 }])
-    eventually { queue.metrics[:busy] == 1 }
+    queue.perform_async([{ id: 1 }])
+    eventually { File.exist?(File.join(@folder, "begun")) }
     Process.kill(:TERM, @pid)
     wait_for_puma
     expect(pids.map { |pid| alive?(pid) }).to eq([false])
     expect(log_text).to include("stop stopped")
+    expect(File.exist?(File.join(@folder, "ended"))).to be(true)
     expect(queue.metrics.values_at(:length, :busy)).to eq([0, 0])
   end
 
@@ -82,7 +83,7 @@ RSpec.describe "plugin :seriatim for Puma", :slow, limit: 240 do
 
   it "R-PUMA-2: starts the server again when an operator has stopped it" do
     start_puma
-    Seriatim.stop_node(log_text[/start node (\S+)/, 1])
+    eventually { Seriatim.stop_node(log_text[/start node (\S+)/, 1]) } # it may not have registered yet
     eventually { pids.size == 2 }
     expect(log_text).to include("it is started again")
     Process.kill(:TERM, @pid)
