@@ -50,8 +50,8 @@ RSpec.describe "Rails", limit: 240 do
 
   def start(*arguments) = start_in(Dir.pwd, "-r", @dir, *arguments)
 
-  def start_in(dir, *arguments)
-    server = Command.new(*arguments, env: { "TRACE" => trace_path }, dir: dir)
+  def start_in(dir, *arguments, env: {})
+    server = Command.new(*arguments, env: { "TRACE" => trace_path, **env }, dir: dir)
     (@commands ||= []) << server
     server
   end
@@ -89,15 +89,15 @@ RSpec.describe "Rails", limit: 240 do
     expect(wrapped).to eq([1])
   end
 
-  it "gives each process a database connection of its own" do
+  it "R-RAILS-6: gives each process a database connection of its own" do
     skip "ActiveRecord with sqlite3 is not installed" unless %w[activerecord sqlite3].all? { |name| Gem::Specification.find_all_by_name(name).any? }
 
     application(initializer: <<~RUBY)
       require "active_record"
       ActiveRecord::Base.establish_connection(adapter: "sqlite3", database: #{File.join(@dir, "db").inspect})
-      Seriatim.on_server_init = -> { ActiveRecord::Base.establish_connection(adapter: "sqlite3", database: #{File.join(@dir, "db").inspect}) }
+      parents = ActiveRecord::Base.connection.raw_connection
       Seriatim.server_middlewares << lambda do |_, _, &block|
-        ActiveRecord::Base.connection.select_value("select 1") == 1 && block.call
+        ActiveRecord::Base.connection.select_value("select 1") == 1 && !ActiveRecord::Base.connection.raw_connection.equal?(parents) && block.call
       end
     RUBY
     server = start("-p", "2")
@@ -113,7 +113,7 @@ RSpec.describe "Rails", limit: 240 do
   end
 
   describe "config/seriatim.yml" do
-    before { application(settings: "config.seriatim.lease_time = 3\n  config.seriatim.namespace = 'code'") }
+    before { application(settings: "config.seriatim.lease_time = 3\n  config.seriatim.namespace = 'code'\n  config.logger = Logger.new(ENV['TO'] ? $stdout : '#{@dir}/app.log')") }
 
     it "R-RAILS-1: sets the settings of Seriatim, by environment, with ERB; it wins over config.seriatim and over initializers" do
       write("config/initializers/seriatim.rb", "$seen = Seriatim.namespace\nSeriatim.poll_interval = 7")
@@ -157,12 +157,13 @@ RSpec.describe "Rails", limit: 240 do
       expect(settings(:namespace)).to include(": config.seriatim.lease_time must be a number of seconds")
     end
 
-    it "R-RAILS-2: is that of the command in the application's folder; the command line and another file win over it" do
+    it "R-RAILS-2, R-RAILS-4: is that of the command in the application's folder; the command line and another file win over it" do
       write("config/seriatim.yml", "namespace: yaml\nthreads: 2\nprocesses: 2\nqueues: [RailsWorker]\nverbose: true\nproduction: {namespace: <%= 'live' %>}\n")
       Seriatim.namespace = "yaml"
       server = start_in(@dir)
       server.wait_for(/process 2 of 2 has pid/)
       expect(server.log).to match(/node \S+ with 2 threads runs RailsWorker/)
+      expect(File.read(File.join(@dir, "app.log"))).to match(/INFO -- : start node \S+ with 2 threads runs RailsWorker/)
       queue.perform_async([{ id: 1 }])
       eventually { trace.include?('first {"1"=>[""]} development') }
       expect(Command.run("queues", dir: @dir)).to match([/^RailsWorker /, 0])
@@ -172,8 +173,8 @@ RSpec.describe "Rails", limit: 240 do
       server = start_in(@dir, "-C", "other.yml", "-p", "1")
       expect(server.log).to match(/node \S+ with 3 threads runs RailsWorker/)
       expect(server.stop).to eq(0)
-      server = start_in(@dir, "-c", "1", "-p", "1")
-      expect(server.log).to match(/node \S+ with 1 threads runs RailsWorker/)
+      server = start_in(@dir, "-c", "1", "-p", "1", env: { "TO" => "stdout" })
+      expect(server.log.scan(/ start node \S+ with 1 threads runs RailsWorker/).size).to eq(1)
       expect(server.stop).to eq(0)
     end
   end

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
 from pages import ROOT, Section
-from processes import shell
+from processes import Started, shell, wait_until
 from sections import runs
 from support.redis_server import RedisServer
 
@@ -38,3 +39,32 @@ def test_r_rails_1_the_file_has_settings_of_each_environment(blocks: Section, tm
     shows = "puts [Seriatim.namespace, Seriatim.threads_per_node, Seriatim.stop_timeout].join(' ')"
     assert run(tmp_path, shows, env) == "shop-development 5 25\n"
     assert run(tmp_path, shows, {**env, "RAILS_ENV": "production"}) == "shop 20 25\n"
+
+
+WORKER = """module OrderWorker
+  extend Seriatim::Worker
+  def self.perform(payloads_by_id) = payloads_by_id.each { |id, payloads| Rails.logger.info("runs #{payloads.size}") }
+end
+"""
+FILES = {"app/models/order.rb": "class Order < ApplicationRecord\nend\n", "app/workers/order_worker.rb": WORKER}
+
+
+@runs(PAGE, "Logs and errors")
+def test_r_rails_3_a_subscriber_is_told_of_runs(blocks: Section, tmp_path: Path, env: dict[str, str]) -> None:
+    initializer = blocks.take("ruby")
+    application(tmp_path, {**FILES, initializer.name: initializer.text})
+    run(tmp_path, "OrderWorker.perform_async([{ id: 17, payload: 1 }])", env)
+    with Started(f"{RUBY} {ROOT}/ruby/exe/seriatim", tmp_path, env) as server:
+        wait_until(lambda: "ms for 1 ids" in (tmp_path / "rails.log").read_text(), lambda: server.log)
+        assert server.stop() == 0
+    log = (tmp_path / "rails.log").read_text()
+    assert "[OrderWorker] [17] runs 1" in log
+    assert re.search(r"OrderWorker took \d+ ms for 1 ids", log)
+
+
+@runs(PAGE, "Transactions")
+def test_r_rails_8_pushes_follow_the_commit(blocks: Section, tmp_path: Path, env: dict[str, str]) -> None:
+    program = blocks.take("ruby")
+    application(tmp_path, FILES)
+    shows = "\np OrderWorker.queries.fetch(['1']).map { |job| job[:payloads].map(&:first) }"
+    assert run(tmp_path, program.text + shows, env) == 'order 1 is committed\n[[{"status"=>"new"}, {"status"=>"paid"}]]\n'

@@ -50,8 +50,11 @@ module Seriatim
     # @return [Logger] writes lines to standard output, from INFO up
     def default(output = $stdout, format: nil, level: Logger::INFO)
       output.sync = true if output.respond_to?(:sync=)
-      Logger.new(output, level: level, formatter: format.to_s == "json" ? Json.new : Line.new)
+      Logger.new(output, level: level, formatter: formatter(format))
     end
+
+    # @param format [String, Symbol, nil] "json"; all else is text
+    def formatter(format) = format.to_s == "json" ? Json.new : Line.new
 
     # Logs an event; never raises, whatever the application's logger does.
     # @param level [Integer] as in Logger

@@ -1,21 +1,13 @@
 # frozen_string_literal: true
 
 require "seriatim/rails/configuration"
+require "seriatim/rails/database"
+require "seriatim/rails/delivery"
+require "seriatim/rails/log"
 
 module Seriatim
   # What Rails needs: loaded by itself where Rails is.
   module Rails
-    # A server middleware, outermost: runs each delivery inside the application's reloader, so that changed code is
-    # loaded (in development) and connections go back to their pool.
-    class Reloader
-      # @param app [Rails::Application]
-      def initialize(app)
-        @app = app
-      end
-
-      def call(_worker, _batch, &block) = @app.reloader.wrap(&block)
-    end
-
     # Before Rails sets config.active_job.queue_adapter, which needs the adapter's constant.
     ActiveSupport.on_load(:active_job) { require "active_job/queue_adapters/seriatim_adapter" }
 
@@ -24,6 +16,7 @@ module Seriatim
     class Railtie < ::Rails::Railtie
       config.seriatim = ActiveSupport::OrderedOptions.new
 
+      initializer("seriatim.logger", after: :initialize_logger, before: "seriatim.settings") { LogTarget.use_application }
       initializer("seriatim.settings", before: :load_config_initializers) { |app| Configuration.load(app) }
       # Again, because the file wins over what initializers assign.
       initializer("seriatim.file", after: :load_config_initializers) { ConfigFile.apply }
@@ -31,6 +24,8 @@ module Seriatim
       config.after_initialize do |app|
         Configuration.load(app) # where Rails was loaded after Seriatim, the initializers above do not run
         Seriatim.server_middlewares.unshift(Reloader.new(app))
+        Server.checks << Database.method(:check_pool)
+        Notifications.notifier = ActiveSupport::Notifications
         Seriatim.reload_workers = !app.config.cache_classes
       end
     end

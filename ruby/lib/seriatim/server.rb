@@ -32,6 +32,10 @@ module Seriatim
       # the dashboard, reach them.
       def running = @running ||= []
 
+      # Callables (threads) that look at a server that is about to start, and may warn.
+      # @api private
+      def checks = @checks ||= []
+
       # Why a server of this process has stopped working, for /livez; nil: all servers work, or this process has none.
       # @api private
       # @return [String, nil]
@@ -75,6 +79,7 @@ module Seriatim
       raise Closed, "a server starts once" if @runner
 
       Seriatim.on_server_init&.call
+      Server.checks.each { |check| check.call(@threads_count) }
       check_hooks
       @url = RedisUrl.resolve
       @shards = look_up_shards(@workers)

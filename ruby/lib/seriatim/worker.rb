@@ -84,6 +84,17 @@ module Seriatim
       Push.call(self, jobs, wait_replicas: wait_replicas, wait_timeout: wait_timeout, push_timeout: push_timeout, handle: handle)
     end
 
+    # Pushes jobs once the open transactions of ActiveRecord are committed, as {Seriatim.after_commit}; a rollback pushes nothing. The
+    # jobs are checked now.
+    # @return [PushResult, nil] nil: they wait for a commit
+    # @raise [Invalid] as perform_async
+    def perform_async_after_commit(jobs, **options)
+      jobs = Push.checked(self, jobs)
+      result = nil
+      Seriatim.after_commit { result = perform_async(jobs, **options) }
+      result
+    end
+
     # @return [Queries] what is in the queue
     def queries = Queries.new(self)
 

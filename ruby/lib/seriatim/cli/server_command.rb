@@ -36,9 +36,8 @@ module Seriatim
 
       # Of the file that the application read, if it is one of Rails.
       def read_options
-        before = @options.values_at(:log_format, :verbose)
         @options = ConfigFile.options.merge(@options)
-        set_up_logger if before != @options.values_at(:log_format, :verbose) && Seriatim.logger.equal?(@logger)
+        @logger.formatter = Log.formatter(@options[:log_format])
       end
 
       def set_up_logger

@@ -24,14 +24,30 @@ module Seriatim
     # @return [PushResult]
     def call(worker, jobs, wait_replicas: nil, wait_timeout: nil, push_timeout: nil, handle: false)
       limits = limits(wait_replicas, wait_timeout, push_timeout, handle)
+      return pass(worker, jobs, limits) unless Notifications.notifier
+
+      Notifications.instrument("push", { worker: worker, queue: worker.queue_name, jobs: jobs }) do |payload|
+        payload[:result] = pass(worker, jobs, limits)
+      end
+    end
+
+    # Through the middlewares.
+    def pass(worker, jobs, limits)
       chain = Seriatim.client_middlewares
       return write(worker, jobs, limits) if chain.empty?
 
-      jobs = Native.read_jobs(jobs)
-      Native.check_jobs(jobs, payloads(worker, jobs))
+      jobs = checked(worker, jobs)
       result = nil
       Middlewares.call("client_middlewares", chain, worker, jobs) { result = write(worker, jobs, limits) }
       result || self.result(0, 0, [])
+    end
+
+    # @return [Array<Hash>] the same jobs, with Symbols as keys
+    # @raise [Invalid]
+    def checked(worker, jobs)
+      jobs = Native.read_jobs(jobs)
+      Native.check_jobs(jobs, payloads(worker, jobs))
+      jobs
     end
 
     def limits(wait_replicas, wait_timeout, push_timeout, handle)

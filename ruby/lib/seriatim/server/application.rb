@@ -14,15 +14,24 @@ module Seriatim
     # @raise [UsageError] there is nothing to load
     # @raise [ApplicationError] the application has a syntax error, a setting that cannot be, or names what does not exist
     def load(path)
+      own_logger = Seriatim.logger
       name = file(path) || path
       load_rails if name.end_with?("/config/environment.rb")
       placing_errors { Kernel.require(name) }
-      require "seriatim/rails" if defined?(::Rails::Railtie) # the application loaded Rails
+      share_log(own_logger)
       ConfigFile.apply # it wins over what the application sets
     rescue ApplicationError => e
       raise unless e.cause.is_a?(LoadError) && e.cause.path == path
 
       raise UsageError, "-r #{path}: no such file, and no folder with config/environment.rb"
+    end
+
+    # Where the application loaded Rails.
+    def share_log(own_logger)
+      return unless defined?(::Rails::Railtie)
+
+      require "seriatim/rails"
+      Seriatim::Rails.loaded_by_command(own_logger)
     end
 
     # Before the application, which needs the adapter of ActiveJob while it is initialized. The command was there before Rails.

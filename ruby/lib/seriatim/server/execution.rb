@@ -199,7 +199,16 @@ module Seriatim
     def fail_id(place, error, elapsed = nil)
       count = rows[place][2] + 1
       @delivery.fail(place, error_text(error), retry_in(count))
+      tell_failure(place, error, count)
       log_failure(place, error, id: rows[place][0], n: count, elapsed: elapsed)
+    end
+
+    def tell_failure(place, error, count)
+      return unless Notifications.notifier
+
+      hook("fail.seriatim", nil) do
+        Notifications.instrument("fail", { worker: @worker, queue: @worker.queue_name, id: rows[place][0], retry_count: count, error: error }) { nil }
+      end
     end
 
     # One line each, which says whether it was the last one; of many in a second only their count, which the runner tells.

@@ -1,0 +1,87 @@
+# frozen_string_literal: true
+
+module Seriatim
+  module Rails
+    # A server middleware, outermost: runs each delivery inside the application's reloader, so that changed code is loaded (in
+    # development) and database connections go back to their pool; tags the lines that the jobs write to Rails.logger; tells
+    # perform.seriatim; and gives errors to Rails.error.
+    # @api private
+    class Reloader
+      SOURCE = "job.seriatim"
+      SHOWN = 100 # characters of an id in a tag
+      private_constant :SOURCE, :SHOWN
+
+      # @param app [::Rails::Application]
+      def initialize(app)
+        @app = app
+        # Rails 7.1 and later say where an error came from.
+        @source = ActiveSupport.gem_version >= Gem::Version.new("7.1") ? { source: SOURCE } : {}
+      end
+
+      def call(worker, batch, &block)
+        @app.reloader.wrap(**@source) { tagged(worker, batch) { observed(worker, batch, &block) } }
+      end
+
+      private
+
+      # Rails' reloader reports what leaves it, with the context that is set then.
+      def observed(worker, batch, &block)
+        error_context(worker, batch, batch.ids)
+        instrumented(worker, batch, &block)
+      rescue StandardError
+        error_context(worker, batch, batch.ids.reject { |id| batch.outcome(id) })
+        raise
+      ensure
+        report_failures(worker, batch) if batch.outcomes?
+      end
+
+      def instrumented(worker, batch, &block)
+        payload = { worker: worker, queue: worker.queue_name, shard: batch.shard, ids: batch.ids, payloads_count: batch.payloads_by_id.sum { |_, list| list.size } }
+        Notifications.instrument("perform", payload, &block)
+      end
+
+      # ---- Rails.error, of Rails 7.0 and later
+
+      def errors = (::Rails.error if ::Rails.respond_to?(:error))
+
+      def error_context(worker, batch, ids)
+        errors&.set_context(**context(worker, batch, ids)) unless ids.empty?
+      end
+
+      # id and retry_count are those of the first.
+      def context(worker, batch, ids)
+        { queue: worker.queue_name, id: ids.first, ids: ids, retry_count: batch.retry_count(ids.first) }
+      end
+
+      # Errors that jobs gave to batch.fail, which nobody raises.
+      def report_failures(worker, batch)
+        batch.ids.each do |id|
+          error = batch.outcome(id)
+          errors&.report(error, handled: false, context: context(worker, batch, [id]), **@source) if error.is_a?(Exception)
+        end
+      end
+
+      # ---- tags
+
+      # Not `tagged`, which calls its block once for each Logger of a broadcast in Rails 7.1.
+      def tagged(worker, batch)
+        logger = ::Rails.logger
+        return yield unless logger.respond_to?(:push_tags)
+
+        tags = tags(worker, batch)
+        logger.push_tags(*tags)
+        begin
+          yield
+        ensure
+          logger.pop_tags(tags.size)
+        end
+      end
+
+      def tags(worker, batch)
+        ids = batch.ids
+        id = Log.one_line(ids.first)[0, SHOWN]
+        [worker.name || worker.queue_name, ids.size > 1 ? "#{id} and #{ids.size - 1} more" : id].reject(&:blank?)
+      end
+    end
+  end
+end

@@ -1,0 +1,113 @@
+# frozen_string_literal: true
+
+require_relative "spec_helper"
+
+# Pushes in transactions of ActiveRecord: its own API from Rails 7.2 on, ours before.
+RSpec.describe "pushes after the commit" do
+  before(:all) do
+    missing = %w[activerecord sqlite3].reject { |name| Gem::Specification.find_all_by_name(name).any? }
+    skip "#{missing.join(" and ")} are not installed" unless missing.empty?
+    require "logger" # which ActiveSupport 6.1 forgets
+    require "active_record"
+    @dir = Dir.mktmpdir
+    ActiveRecord::Base.establish_connection(adapter: "sqlite3", database: File.join(@dir, "db"))
+  end
+  after(:all) { @dir && ActiveRecord::Base.connection_handler.clear_all_connections! && FileUtils.rm_rf(@dir) }
+
+  before { @ran = [] }
+
+  def transaction(**options, &block) = ActiveRecord::Base.transaction(**options, &block)
+  def note(word) = Seriatim.after_commit { @ran << word }
+  def note_and_roll_back(word) = note(word) || rollback
+  def rollback = raise(ActiveRecord::Rollback)
+
+  it "R-RAILS-7: runs at once without a transaction" do
+    expect(note(1)).to be_nil
+    expect(@ran).to eq([1])
+    ActiveRecord::Base.connection.select_value("select 1") # this thread holds a connection now
+    note(2)
+    expect(@ran).to eq([1, 2])
+    Thread.new { note(3) }.join
+    expect(@ran).to eq([1, 2, 3])
+  end
+
+  it "R-RAILS-7: runs in the order of the calls when the outermost transaction is committed" do
+    transaction do
+      note(1)
+      transaction { note(2) }
+      transaction(requires_new: true) do
+        note(3)
+        transaction(requires_new: true) { note(4) }
+      end
+      note(5)
+      expect(@ran).to eq([])
+    end
+    expect(@ran).to eq([1, 2, 3, 4, 5])
+  end
+
+  it "R-RAILS-7: runs nothing after a rollback, nor what was called in a savepoint that is rolled back" do
+    transaction { note_and_roll_back(1) }
+    expect { transaction { note(2) || raise("no") } }.to raise_error("no")
+    transaction do
+      note(3)
+      transaction(requires_new: true) { note_and_roll_back(4) }
+      transaction(requires_new: true) do
+        transaction(requires_new: true) { note(5) }
+        rollback
+      end
+      note(6)
+    end
+    expect(@ran).to eq([3, 6])
+    transaction do
+      transaction(requires_new: true) { note(7) }
+      rollback
+    end
+    expect(@ran).to eq([3, 6])
+  end
+
+  it "R-RAILS-7: sees what was committed, and may open transactions itself" do
+    seen = nil
+    transaction do
+      Seriatim.after_commit do
+        seen = ActiveRecord::Base.connection.transaction_open?
+        transaction { note(1) }
+        note(2)
+      end
+    end
+    expect([seen, @ran]).to eq([false, [1, 2]])
+  end
+
+  it "R-RAILS-7: counts the transaction around a test as none" do
+    transaction(joinable: false) do
+      note(1)
+      expect(@ran).to eq([1])
+      transaction { note_and_roll_back(2) }
+      transaction do
+        note(3)
+        expect(@ran).to eq([1])
+      end
+      expect(@ran).to eq([1, 3])
+      rollback
+    end
+  end
+
+  it "R-RAILS-7: raises the error of a block, and keeps what was committed" do
+    expect { transaction { Seriatim.after_commit { raise "no Redis" } } }.to raise_error("no Redis")
+    note(1)
+    expect(@ran).to eq([1])
+  end
+
+  it "R-RAILS-8: pushes in the order of the calls, or nothing" do
+    queue = worker("AfterCommit", fold: :list)
+    transaction { queue.perform_async_after_commit([{ id: 1, payload: "lost" }]) || rollback }
+    transaction do
+      expect(queue.perform_async_after_commit([{ id: 1, payload: 1 }])).to be_nil
+      expect(queue.perform_async_after_commit([{ "id" => 1, "payload" => 2 }], handle: true)).to be_nil
+      expect(queue.metrics[:length]).to eq(0)
+    end
+    expect(queue.perform_async_after_commit([{ id: 2 }]).added).to eq(1)
+    serve(queue)
+    expect(runs(queue, 2).map(&:payloads).reduce(:merge)).to eq("1" => [1, 2], "2" => [""])
+    expect { transaction { queue.perform_async_after_commit([{ payload: 1 }]) } }.to raise_error(Seriatim::Invalid, /id/)
+  end
+end

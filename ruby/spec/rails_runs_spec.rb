@@ -1,0 +1,74 @@
+# frozen_string_literal: true
+
+require_relative "spec_helper"
+require_relative "support/rails_program"
+
+# What an application of Rails sees of pushes and runs. Each example is a program in a small application with a server of its own.
+RSpec.describe "Rails around pushes and runs", limit: 240 do
+  before(:all) { RailsProgram.skip_reason&.then { |reason| skip reason } }
+
+  def answer(program, **options) = RailsProgram.answer(program, **options)
+
+  it "R-RAILS-3: tells ActiveSupport::Notifications of pushes, runs and failures" do
+    events = answer(<<~'RUBY')
+      events = []
+      %w[push perform fail].each { |name| ActiveSupport::Notifications.subscribe("#{name}.seriatim") { |event| events << [event.name, event.payload] } }
+      work = worker("Noted") { |payloads, _| raise "no" if payloads.key?("2") }
+      work.perform_async([{ id: 1, payload: 5 }, { id: 2 }])
+      run(work) { events.size >= 4 }
+      answer events.map { |name, payload|
+        payload = payload.merge(worker: payload[:worker].equal?(work), result: payload[:result]&.added, error: payload[:error]&.message).compact
+        [name, payload.except(:exception_object, :shard)]
+      }.sort_by(&:to_s)
+    RUBY
+    expect(events.map(&:to_s)).to match_array([
+      ["fail.seriatim", { "worker" => true, "queue" => "Noted", "id" => "2", "retry_count" => 0, "error" => "no" }],
+      ["perform.seriatim", { "worker" => true, "queue" => "Noted", "ids" => ["1"], "payloads_count" => 1 }],
+      ["perform.seriatim", { "worker" => true, "queue" => "Noted", "ids" => ["2"], "payloads_count" => 1, "exception" => %w[RuntimeError no] }],
+      ["push.seriatim", { "worker" => true, "queue" => "Noted", "jobs" => [{ "id" => 1, "payload" => 5 }, { "id" => 2 }], "result" => 2 }]
+    ].map(&:to_s))
+  end
+
+  it "R-RAILS-4: logs to Rails.logger, where lines of jobs have the worker and the id" do
+    log = answer(<<~'RUBY')
+      work = worker("Tagged", batch_size: 1) { |payloads, _| Rails.logger.info("in the job #{payloads.keys.first}"); raise "broken" if payloads.key?("2") }
+      work.perform_async([{ id: "1" }, { id: "2\n" }, { id: 2 }])
+      run(work) { log.include?("broken") && log.scan("in the job").size >= 3 }
+      answer log
+    RUBY
+    expect(log).to include("[Tagged] [1] in the job 1\n", "[Tagged] [2 | ] in the job 2\n", "[Tagged] [2] in the job 2\n")
+    expect(log).to match(/^fail RuntimeError: broken .* q=Tagged id=2 n=0/).and match(/^start node/)
+    expect(log).not_to match(/^\[Tagged\] .*fail /)
+  end
+
+  it "R-RAILS-5: gives errors to Rails.error once, with queue, id and retry_count" do
+    skip "Rails.error came with Rails 7.0" unless RailsProgram.at_least?("7.1")
+    reports = answer(<<~'RUBY')
+      reports = []
+      Rails.error.subscribe(Class.new { define_method(:report) { |error, handled:, severity:, context:, source: nil| reports << [error.message, handled, context.slice(:queue, :id, :ids, :retry_count), source] } }.new)
+      raises = worker("Raises") { |_, _| raise "raised" }
+      reported = worker("Reports", batch_size: 10) { |payloads, batch| batch.done("a"); batch.fail("b", IOError.new("failed b")); batch.fail("c", "text"); raise "rest" }
+      raises.perform_async([{ id: 7 }])
+      reported.shards_count = 1
+      reported.perform_async(%w[a b c d e].map { |id| { id: id } })
+      run(raises, reported) { reports.size >= 3 }
+      answer reports.sort_by(&:first)
+    RUBY
+    expect(reports).to eq([
+      ["failed b", false, { "queue" => "Reports", "id" => "b", "ids" => ["b"], "retry_count" => -1 }, "job.seriatim"],
+      ["raised", false, { "queue" => "Raises", "id" => "7", "ids" => ["7"], "retry_count" => -1 }, "job.seriatim"],
+      ["rest", false, { "queue" => "Reports", "id" => "d", "ids" => %w[d e], "retry_count" => -1 }, "job.seriatim"]
+    ])
+  end
+
+  it "R-RAILS-6: hands the database connection back after each run, and warns of a pool below the threads" do
+    said = answer(<<~'RUBY', database: true)
+      work = worker("Connected") { |_, _| ActiveRecord::Base.connection.select_value("select 1") }
+      Seriatim.threads_per_node = 6
+      work.perform_async(Array.new(20) { |id| { id: id } })
+      run(work) { work.metrics[:processed] >= 20 }
+      answer [log[/\d+ threads share a database pool of \d+ connections/], ActiveRecord::Base.connection_pool.connections.count(&:in_use?)]
+    RUBY
+    expect(said).to eq(["6 threads share a database pool of 5 connections", 0])
+  end
+end
