@@ -84,4 +84,5 @@ module Seriatim
 end
 
 Seriatim.autoload :Web, "seriatim/web"
+Seriatim.autoload :CurrentAttributes, "seriatim/rails/current_attributes"
 require "seriatim/rails" if defined?(Rails::Railtie)

@@ -71,4 +71,56 @@ RSpec.describe "Rails around pushes and runs", limit: 240 do
     RUBY
     expect(said).to eq(["6 threads share a database pool of 5 connections", 0])
   end
+
+  it "R-RAILS-10: carries CurrentAttributes and the locale from the push to the run" do
+    seen = answer(<<~'RUBY')
+      class Current < ActiveSupport::CurrentAttributes
+        attribute :account, :user
+      end
+      I18n.available_locales = %i[en fr]
+      Seriatim::CurrentAttributes.persist("Current")
+      seen = []
+      look = -> { [Current.account, Current.user, I18n.locale] }
+      alike = worker("Alike", fold: :list) { |payloads, _| seen << ["alike", payloads.values.flatten, look.call] }
+      mixed = worker("Mixed", fold: :list) do |payloads, batch|
+        seen << ["mixed", payloads.values.flatten, look.call]
+        batch.contexts("1").zip(payloads["1"]) { |context, payload| Seriatim::CurrentAttributes.with(context) { seen << ["with", payload, look.call] } }
+      end
+      Current.set(account: 5, user: { name: :ann }) do
+        I18n.with_locale(:fr) { alike.perform_async([{ id: 1, payload: 1 }, { id: 1, payload: 2 }]) }
+        mixed.perform_async([{ id: 1, payload: 1 }, { id: 2, payload: 3, context: { "trace" => "t", "locale" => "fr" } }])
+      end
+      mixed.perform_async([{ id: 1, payload: 2 }])
+      run(alike, mixed) { seen.size >= 5 }
+      answer seen.sort_by { |word, payload, _| [word, payload.to_s] }
+    RUBY
+    ann = { "name" => "ann" }
+    expect(seen).to eq([
+      ["alike", [1, 2], [5, ann, "fr"]], ["mixed", [1, 2], [nil, nil, "en"]], ["mixed", [3], [5, ann, "fr"]],
+      ["with", 1, [5, ann, "en"]], ["with", 2, [nil, nil, "en"]]
+    ])
+  end
+
+  it "R-RAILS-10: carries them to each job of ActiveJob" do
+    seen = answer(<<~'RUBY')
+      require "active_job/railtie"
+      ActiveJob::Base.queue_adapter = :seriatim
+      ActiveJob::Base.logger = Logger.new(nil)
+      class Current < ActiveSupport::CurrentAttributes
+        attribute :account
+      end
+      SEEN = []
+      class AccountJob < ActiveJob::Base
+        ordered_by :number
+        def perform(number, text) = SEEN << [text, Current.account]
+      end
+      Seriatim::CurrentAttributes.persist("Current")
+      Current.set(account: 1) { AccountJob.perform_later(7, "one") }
+      Current.set(account: 2) { AccountJob.perform_later(7, "two") }
+      AccountJob.perform_later(7, "none")
+      run(Seriatim::ActiveJob.queue("default")) { SEEN.size >= 3 }
+      answer SEEN
+    RUBY
+    expect(seen).to eq([["one", 1], ["two", 2], ["none", nil]])
+  end
 end

@@ -37,9 +37,9 @@ RSpec.describe "Rails", limit: 240 do
     job("first")
   end
 
-  def job(word)
-    write("app/jobs/rails_worker.rb", <<~RUBY)
-      module RailsWorker
+  def job(word, name: "RailsWorker")
+    write("app/jobs/#{name.gsub(/(?<!\A)[A-Z]/, '_\0').downcase}.rb", <<~RUBY)
+      module #{name}
         extend Seriatim::Worker
         def self.perform(payloads_by_id)
           File.open(ENV.fetch("TRACE"), "a") { |f| f.puts("#{word} \#{payloads_by_id.inspect} \#{Rails.env}") }
@@ -56,7 +56,7 @@ RSpec.describe "Rails", limit: 240 do
     server
   end
 
-  it "boots from its folder, finds the workers, and runs changed code without a new start" do
+  it "R-RAILS-9: boots from its folder, finds the workers, and runs changed code and new workers without a new start" do
     application
     server = start
     queue.perform_async([{ id: 1 }])
@@ -65,6 +65,9 @@ RSpec.describe "Rails", limit: 240 do
     job("second")
     queue.perform_async([{ id: 2 }])
     eventually { trace.include?('second {"2"=>[""]} development') }
+    job("third", name: "NewRailsWorker")
+    worker("NewRailsWorker").perform_async([{ id: 3 }])
+    eventually { trace.include?('third {"3"=>[""]} development') }
     expect(server.stop).to eq(0)
   end
 
@@ -110,6 +113,20 @@ RSpec.describe "Rails", limit: 240 do
   def settings(*names, env: {})
     program = "require './config/environment'; puts #{names.inspect}.map { |name| Seriatim.public_send(name).inspect }.join(' ')"
     Open3.capture2e({ **Command::NEUTRAL, **env }, *Command::RUBY, "-e", program, chdir: @dir).first
+  end
+
+  it "R-RAILS-11: has tasks for rake, with the settings of the application" do
+    application(settings: "config.seriatim.namespace = 'tasks'")
+    write("Rakefile", "require_relative 'config/environment'\nRails.application.load_tasks\n")
+    Seriatim.namespace = "tasks"
+    queue.perform_async([{ id: 1 }])
+    rake = lambda do |*tasks|
+      env = { **Command::NEUTRAL, "REDIS_URL" => REDIS.url, "RUBYOPT" => Command::RUBY.drop(1).join(" ") }
+      Open3.capture2e(env, RbConfig.ruby, "-S", "rake", *tasks, chdir: @dir).then { |output, status| [output, status.exitstatus] }
+    end
+    expect(rake.call("seriatim:queues")).to match([/^RailsWorker .* 1 /, 0])
+    expect(rake.call("seriatim:check[RailsWorker]", "seriatim:nodes")).to match([/RailsWorker.*/m, 0])
+    expect(rake.call("seriatim:check[None]")).to match([/unknown queue "None"/, 2])
   end
 
   describe "config/seriatim.yml" do

@@ -68,3 +68,17 @@ def test_r_rails_8_pushes_follow_the_commit(blocks: Section, tmp_path: Path, env
     application(tmp_path, FILES)
     shows = "\np OrderWorker.queries.fetch(['1']).map { |job| job[:payloads].map(&:first) }"
     assert run(tmp_path, program.text + shows, env) == 'order 1 is committed\n[[{"status"=>"new"}, {"status"=>"paid"}]]\n'
+
+
+CURRENT = "class Current < ActiveSupport::CurrentAttributes\n  attribute :user\nend\n"
+
+
+@runs(PAGE, "Current attributes")
+def test_r_rails_10_attributes_travel_with_the_job(blocks: Section, tmp_path: Path, env: dict[str, str]) -> None:
+    initializer, worker = blocks.take("ruby"), blocks.take("ruby")
+    application(tmp_path, {"app/models/current.rb": CURRENT, initializer.name: initializer.text, worker.name: worker.text})
+    run(tmp_path, "%w[ann bob].each { |user| Current.set(user: user) { VisitWorker.perform_async([{ id: 1, payload: 'visit' }]) } }", env)
+    with Started(f"{RUBY} {ROOT}/ruby/exe/seriatim", tmp_path, env) as server:
+        wait_until(lambda: "visit of bob" in (tmp_path / "rails.log").read_text(), lambda: server.log)
+        assert server.stop() == 0
+    assert "visit of ann" in (tmp_path / "rails.log").read_text()

@@ -4,6 +4,7 @@ require "seriatim/rails/configuration"
 require "seriatim/rails/database"
 require "seriatim/rails/delivery"
 require "seriatim/rails/log"
+require "seriatim/rails/new_workers"
 
 module Seriatim
   # What Rails needs: loaded by itself where Rails is.
@@ -21,13 +22,22 @@ module Seriatim
       # Again, because the file wins over what initializers assign.
       initializer("seriatim.file", after: :load_config_initializers) { ConfigFile.apply }
 
+      rake_tasks { load "seriatim/rails/tasks.rake" }
+
       config.after_initialize do |app|
         Configuration.load(app) # where Rails was loaded after Seriatim, the initializers above do not run
         Seriatim.server_middlewares.unshift(Reloader.new(app))
         Server.checks << Database.method(:check_pool)
+        look_for_new_workers(app) unless app.config.cache_classes || Seriatim.workers_set?
         Notifications.notifier = ActiveSupport::Notifications
         Seriatim.reload_workers = !app.config.cache_classes
       end
+
+      def self.look_for_new_workers(app)
+        new_workers = NewWorkers.new(app)
+        Server.checks << ->(_threads) { new_workers.start }
+      end
+      private_class_method :look_for_new_workers
     end
   end
 end

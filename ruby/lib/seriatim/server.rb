@@ -145,6 +145,10 @@ module Seriatim
       nil # it stops
     end
 
+    # Does it run a worker of this queue?
+    # @api private
+    def runs?(queue) = @workers.any? { |worker| worker.queue_name == queue }
+
     # Runs the worker no more: claims nothing of its queue, and hands the shards over when what runs has finished.
     # @api private
     def withdraw(worker)

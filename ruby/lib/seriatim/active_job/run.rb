@@ -37,11 +37,18 @@ module Seriatim
 
       def run
         @jobs.each_with_index do |job, place|
-          execute(job)
+          in_context(place) { execute(job) }
           return snooze if @again
 
           @batch.checkpoint(@id, place + 1) if place + 1 < @jobs.size
         end
+      end
+
+      # With the attributes that the job was enqueued with, if the application carries them.
+      def in_context(place, &block)
+        return yield unless CurrentAttributes.persists?
+
+        CurrentAttributes.with(@batch.contexts(@id)[place], &block)
       end
 
       def execute(job)
