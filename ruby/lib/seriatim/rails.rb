@@ -17,7 +17,6 @@ module Seriatim
     class Railtie < ::Rails::Railtie
       config.seriatim = ActiveSupport::OrderedOptions.new
 
-      initializer("seriatim.logger", after: :initialize_logger, before: "seriatim.settings") { LogTarget.use_application }
       initializer("seriatim.settings", before: :load_config_initializers) { |app| Configuration.load(app) }
       # Again, because the file wins over what initializers assign.
       initializer("seriatim.file", after: :load_config_initializers) { ConfigFile.apply }

@@ -1,6 +1,7 @@
 # frozen_string_literal: true
 
 require "seriatim/config_file"
+require "seriatim/rails/log"
 
 module Seriatim
   module Rails
@@ -21,6 +22,7 @@ module Seriatim
         return if @app.equal?(app)
 
         @app = app
+        LogTarget.use_application
         refuse_unknown(app.config.seriatim.keys)
         app.config.seriatim.each { |name, value| set(name, value) }
         path = app.root.join(FILE).to_s

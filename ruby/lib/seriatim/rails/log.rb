@@ -33,8 +33,10 @@ module Seriatim
 
       module_function
 
-      # Rails.logger, until the application sets another.
-      def use_application = Seriatim.logger = ::Rails.logger || Seriatim.logger
+      # Rails.logger, unless the application has set another.
+      def use_application
+        Seriatim.logger = ::Rails.logger if ::Rails.logger && Seriatim.logger && Log.ours?(Seriatim.logger)
+      end
 
       # The command goes on writing its own log to the output that people and service managers read.
       # @param own [Logger] that of the command
