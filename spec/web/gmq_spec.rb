@@ -79,9 +79,9 @@ House.consuming.slice("Rack", "WSGI", "nginx").each_key do |name|
     it "R-POP-5 keep what they extend, and lose at the pop what has a time to run of 0" do
       queue = queue_of("extend")
       push(queue, { id: "kept" })
-      kept = taken(queue, ttr: 1)
+      kept = taken(queue, ttr: 2)
       expect(consume("extend", { token: kept["token"], seconds: 600 }).status).to eq(200)
-      expect(pop(queue, wait: 1.5).status).to eq(204)
+      expect(pop(queue, wait: 2.5).status).to eq(204)
       expect(ack(kept)).to eq(200)
       push(queue, { id: "once" })
       expect(taken(queue, ttr: 0)["id"]).to eq("once")
