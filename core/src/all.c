@@ -156,6 +156,7 @@
 #include "node/shard_request.c"
 #include "node/ready_shards.c"
 #include "node/quarantine.c"
+#include "node/heartbeat_fields.c"
 #include "node/heartbeat.c"
 #include "node/notice.c"
 #include "node/morgue.c"

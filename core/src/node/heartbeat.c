@@ -287,63 +287,16 @@ void srt_heartbeat_failed(srt_node *n, int64_t now)
     n->heartbeat.at = now + 100;
 }
 
-/*
- * Hosts in other languages than C describe themselves as "HOST pid N LANGUAGE seriatim VERSION". after 1: the end of
- * the first occurrence of the word; 0: the beginning of its last one. NULL: it does not occur.
- */
-static const char *beat_word(const char *at, const char *end, const char *word, int after)
-{
-    size_t len = strlen(word);
-    const char *found = NULL;
-    for (; (size_t)(end - at) >= len; at++)
-        if (memcmp(at, word, len) == 0) {
-            if (after)
-                return at + len;
-            found = at;
-        }
-    return found;
-}
-
-/* The language of the host, without what would end the field. */
-static void beat_language(const char *host, const char *end, srt_bytes *text)
-{
-    const char *at = beat_word(host, end, " pid ", 1), *last = beat_word(host, end, " seriatim ", 0);
-    srt_bytes_adds(text, ";language=");
-    while (at && last && at < last && *at >= '0' && *at <= '9')
-        at++;
-    if (!at || !last || at + 1 >= last || *at != ' ') {
-        srt_bytes_addc(text, 'c');
-        return;
-    }
-    for (at++; at < last && *at != ';' && *at != '|'; at++)
-        srt_bytes_addc(text, *at);
-}
-
 /* The description, with the state of the process before the '|'. Readers skip fields that they do not know. */
 static void beat_describe(const srt_node *n, srt_bytes *text)
 {
     const char *bar = memchr(n->description.data, '|', n->description.len);
-    size_t head = (size_t)(bar - n->description.data), threads = 0, i;
-    for (i = 0; i < n->group_count; i++)
-        threads += n->groups[i].threads;
+    size_t head = (size_t)(bar - n->description.data);
+    seriatim_text host = {bar + 1, n->description.len - head - 1};
     srt_bytes_add(text, n->description.data, head);
     srt_bytes_adds(text, ";lease=");
     srt_bytes_add_int(text, n->lease_ms);
-    srt_bytes_adds(text, ";threads=");
-    srt_bytes_add_int(text, (int64_t)threads);
-    if (n->heartbeat.wall_us) {
-        srt_bytes_adds(text, ";since=");
-        srt_bytes_add_int(text, (n->heartbeat.wall_us + n->heartbeat.began * 1000) / 1000000);
-    }
-    if (n->heartbeat.resident > 0) {
-        srt_bytes_adds(text, ";rss=");
-        srt_bytes_add_int(text, n->heartbeat.resident);
-    }
-    if (n->heartbeat.has_skew) {
-        srt_bytes_adds(text, ";skew_ms=");
-        srt_bytes_add_int(text, n->heartbeat.skew_ms);
-    }
-    beat_language(bar + 1, n->description.data + n->description.len, text);
+    srt_heartbeat_fields(n, host, text);
     srt_bytes_add(text, bar, n->description.len - head);
 }
 

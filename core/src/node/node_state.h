@@ -3,11 +3,12 @@
  *
  * Time is an argument, bytes go in and out, deliveries come out: it opens no socket, reads no clock, starts no thread
  * and calls nobody back. The files, each of which uses those before it: job.c (claimed ids), events.c (reports to the
- * host), timers.c, shard_request.c, ready_shards.c (which shard is taken from next), quarantine.c, heartbeat.c
- * (heartbeats, which nodes live), notice.c (retries_exhausted), the life of a shard (shard.h: batch.c, recall.c,
- * offer.c, recover.c, acquire.c, settle.c, slice.c, claim.c, shard.c), checkpoint.c (payloads that are done before
- * their run ends), delivery.c (what threads hold), sample.c (histories of all queues), run_times.c (how long perform
- * took), and the life of the node: node.c, layout.c, connection.c, tick.c.
+ * host), timers.c, shard_request.c, ready_shards.c (which shard is taken from next), quarantine.c,
+ * heartbeat_fields.c (what a node reports of its process), heartbeat.c (heartbeats, which nodes live), notice.c
+ * (retries_exhausted), the life of a shard (shard.h: batch.c, recall.c, offer.c, recover.c, acquire.c, settle.c,
+ * slice.c, claim.c, shard.c), checkpoint.c (payloads that are done before their run ends), delivery.c (what threads
+ * hold), sample.c (histories of all queues), run_times.c (how long perform took), and the life of the node: node.c,
+ * layout.c, connection.c, tick.c.
  */
 #ifndef SRT_NODE_STATE_H
 #define SRT_NODE_STATE_H
@@ -315,6 +316,8 @@ void srt_node_wake(srt_node *node, srt_shard *shard, int64_t at); /* steps the s
 srt_shard *srt_timers_take(srt_node *node, int64_t now);          /* the next shard to be stepped by now, or NULL */
 int64_t srt_timers_next(const srt_node *node);                    /* SRT_NEVER: none */
 
+/* Appends `;key=value` for each field that the node reports. host: the part of the description that the host wrote. */
+void srt_heartbeat_fields(const srt_node *node, seriatim_text host, srt_bytes *text);
 void srt_heartbeat_send(srt_node *node, int64_t lease_ms, int64_t now); /* lease_ms 0: a farewell */
 void srt_heartbeat_soon(srt_node *node, int64_t now);
 /* Returns 1 if the heartbeat had expired before, so that everything has to be asked again. */

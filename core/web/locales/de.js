@@ -532,6 +532,10 @@ export default {
 
   "node.language": "Sprache",
   "node.language.hint": "Die Programmiersprache seiner Worker und ihre Version",
+  "node.threads": "Threads",
+  "node.threads.hint": "Die Zahl seiner Threads, die Jobs ausführen",
+  "node.since": "Gestartet",
+  "node.since.hint": "Wann er gestartet ist, nach seiner eigenen Uhr",
   "node.rss": "Speicher",
   "node.rss.hint": "Was sein Prozess im Speicher hält (RSS), nach dem letzten Heartbeat",
   "node.clock_skew": "Uhr",

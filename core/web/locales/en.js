@@ -532,6 +532,10 @@ export default {
 
   "node.language": "Language",
   "node.language.hint": "The programming language of its workers, and its version",
+  "node.threads": "Threads",
+  "node.threads.hint": "The number of its threads that run jobs",
+  "node.since": "Started",
+  "node.since.hint": "When it started, by its own clock",
   "node.rss": "Memory",
   "node.rss.hint": "What its process holds in memory (RSS), by its last heartbeat",
   "node.clock_skew": "Clock",

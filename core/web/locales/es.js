@@ -532,6 +532,10 @@ export default {
 
   "node.language": "Lenguaje",
   "node.language.hint": "El lenguaje de programación de sus workers y su versión",
+  "node.threads": "Hilos",
+  "node.threads.hint": "El número de sus hilos que ejecutan trabajos",
+  "node.since": "Iniciado",
+  "node.since.hint": "Cuándo se inició, según su propio reloj",
   "node.rss": "Memoria",
   "node.rss.hint": "Lo que su proceso ocupa en memoria (RSS), según su último latido",
   "node.clock_skew": "Reloj",

@@ -532,6 +532,10 @@ export default {
 
   "node.language": "Langage",
   "node.language.hint": "Le langage de programmation de ses workers, et sa version",
+  "node.threads": "Threads",
+  "node.threads.hint": "Le nombre de ses threads qui exécutent des jobs",
+  "node.since": "Démarré",
+  "node.since.hint": "Quand il a démarré, d’après sa propre horloge",
   "node.rss": "Mémoire",
   "node.rss.hint": "Ce que son processus occupe en mémoire (RSS), d’après son dernier battement",
   "node.clock_skew": "Horloge",

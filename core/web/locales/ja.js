@@ -529,6 +529,10 @@ export default {
 
   "node.language": "言語",
   "node.language.hint": "ワーカーのプログラミング言語とそのバージョン",
+  "node.threads": "スレッド",
+  "node.threads.hint": "ジョブを実行するスレッドの数",
+  "node.since": "起動",
+  "node.since.hint": "起動した時刻 (ノード自身の時計による)",
   "node.rss": "メモリ",
   "node.rss.hint": "プロセスが使用しているメモリ (RSS)。最後のハートビート時点",
   "node.clock_skew": "時計",

@@ -3,7 +3,7 @@ import { get, nodePath, post } from "../app/api.js";
 import { confirm } from "../ui/dialogs.js";
 import { h } from "../ui/dom.js";
 import { count, duration, inBytes, keyOf, oneLine, shown } from "../ui/format.js";
-import { badge, button, empty, figure, icon, link, name, pageHead, section, skeleton } from "../ui/parts.js";
+import { badge, button, empty, figure, icon, link, name, pageHead, section, skeleton, time } from "../ui/parts.js";
 import { may } from "../app/session.js";
 import { createTable } from "../ui/table.js";
 import { t } from "../app/text.js";
@@ -14,11 +14,35 @@ const MOST_SKEW = 1; // seconds
 
 const isOff = ({ clock_skew: skew }) => skew !== null && Math.abs(skew) > MOST_SKEW;
 
-/** "+12 ms", "−3 s"; nothing of a node that does not tell. */
-function ahead({ clock_skew: skew }) {
-  if (skew === null) return "";
-  return `${skew < 0 ? "−" : "+"}${duration(Math.abs(skew))}`;
-}
+/** "+12 ms", "−3 s" */
+const ahead = (seconds) => `${seconds < 0 ? "−" : "+"}${duration(Math.abs(seconds))}`;
+
+// definitions: node fields, written by script/embed from core/definitions/nodes.json
+
+const FIELDS = [
+  { name: "language", shownAs: "text", page: "second" },
+  { name: "threads", shownAs: "number", page: "second" },
+  { name: "since", shownAs: "time", page: "third" },
+  { name: "rss", shownAs: "bytes", page: "third" },
+  { name: "clock_skew", shownAs: "ahead", page: "third" },
+];
+
+// end of definitions
+
+/** The cell of a field by its `shown` in nodes.json; a node that does not report the field has an empty one. */
+const CELLS = {
+  text: (value) => h("bdi", {}, shown(value).slice(0, 60)),
+  number: (value) => figure(value),
+  bytes: (value) => h("span", { class: "figure" }, inBytes(value)),
+  time: (value) => time(value),
+  ahead: (value) => h("span", { class: "figure" }, ahead(value)),
+};
+
+const fieldColumn = ({ name: field, shownAs, page }) => ({
+  id: field, label: t(`node.${field}`), hint: t(`node.${field}.hint`), class: page, number: shownAs !== "text" && shownAs !== "time",
+  value: (node) => node[field] ?? (shownAs === "text" ? "" : -Infinity),
+  show: (node) => node[field] === null ? "" : CELLS[shownAs](node[field]),
+});
 
 const state = ({ state: word }) => badge(...STATES[word], t(`node.state.${word}`), t(`node.state.${word}.hint`));
 
@@ -54,15 +78,10 @@ const columns = (changed) => [
   { id: "state", label: t("node.state"), value: (node) => t(`node.state.${node.state}`), show: state },
   { id: "description", label: t("node.description"), class: "text",
     value: (node) => shown(node.description), show: (node) => h("bdi", {}, shown(node.description).slice(0, 300)) },
-  { id: "language", label: t("node.language"), hint: t("node.language.hint"), class: "second",
-    value: (node) => node.language ?? "", show: (node) => h("bdi", {}, shown(node.language ?? "").slice(0, 60)) },
   { id: "shards", label: t("node.shards"), hint: t("node.shards.hint"), number: true, class: "second",
     value: (node) => node.shards, show: (node) => figure(node.shards) },
   { id: "busy", label: t("queue.busy"), hint: t("queue.busy.hint"), number: true, value: (node) => node.busy, show: runs },
-  { id: "rss", label: t("node.rss"), hint: t("node.rss.hint"), number: true, class: "third",
-    value: (node) => node.rss ?? -1, show: (node) => h("span", { class: "figure" }, node.rss === null ? "" : inBytes(node.rss)) },
-  { id: "skew", label: t("node.clock_skew"), hint: t("node.clock_skew.hint"), number: true, class: "third",
-    value: (node) => node.clock_skew ?? 0, show: (node) => h("span", { class: "figure" }, ahead(node)) },
+  ...FIELDS.map(fieldColumn),
   { id: "expires", label: t("node.expires"), hint: t("node.expires.hint"), number: true, class: "second",
     value: (node) => node.expires_in, show: (node) => h("span", { class: "figure" }, duration(node.expires_in)) },
   allowed().length > 0 && { id: "actions", label: t("record.actions"), class: "row-actions stacked", show: (node) => buttons(node, changed) },

@@ -19,7 +19,22 @@ local FIGURES =
 local QUEUE_FIGURES = { "length", "lag", "busy", "paused", "parked", "morgue_length" }
 local MORGUE = { "morgue_length" }
 local RECORDS = { "length", "busy", "parked", "morgue_length" } -- of a queue
-local NODE_COLUMNS = { "node", "host", "pid", "language", "queues", "threads", "busy", "state", "since", "rss" }
+-- Fields that each node reports, and how a table shows them.
+-- definitions: node fields, written by script/embed from core/definitions/nodes.json
+
+local NODE_FIELDS = {
+  { "language", "text" },
+  { "threads", "number" },
+  { "since", "time" },
+  { "rss", "bytes" },
+  { "clock_skew", "ahead" },
+}
+
+-- end of definitions
+local NODE_COLUMNS = { "node", "host", "pid", "state", "queues", "busy" }
+for _, field in ipairs(NODE_FIELDS) do
+  NODE_COLUMNS[#NODE_COLUMNS + 1] = field[1]
+end
 local DEAD_PAGE = 200 -- records a query, whose payloads come with them
 local ERROR_OF = { -- a part of what explain gives, and what is said before its error
   { "job", "its last error" },
@@ -360,18 +375,36 @@ end
 local function node_row(node, queues)
   local host, pid = log.utf8(node.description):match("|(.*) pid (%d+) .* seriatim ")
   local names, busy = owned_by(node.name, queues)
-  return {
+  local row = {
     node = node.name, host = host or native.null, pid = pid and math.floor(tonumber(pid)) or native.null,
-    language = node.language or native.null, queues = names,
-    threads = node.threads and math.floor(node.threads) or native.null, busy = busy, state = node.state,
-    since = node.since and math.floor(node.since) or native.null, rss = node.rss and math.floor(node.rss) or native.null,
+    state = node.state, queues = names, busy = busy,
   }
+  for _, field in ipairs(NODE_FIELDS) do
+    local name, shown = unpack(field)
+    local whole = node[name] and shown ~= "text" and shown ~= "ahead"
+    row[name] = whole and math.floor(node[name]) or node[name] or native.null
+  end
+  return row
 end
+
+local CELLS = { -- by how a field is shown
+  text = tostring,
+  number = tostring,
+  bytes = function(value)
+    return ("%d MiB"):format(math.floor(value / 1048576))
+  end,
+  time = log.timestamp,
+  ahead = function(value)
+    return ("%+.3f s"):format(value)
+  end,
+}
 
 local function node_cells(row)
   local shown, cells = setmetatable({ queues = table.concat(row.queues, ",") }, { __index = row }), {}
-  shown.since = row.since ~= native.null and log.timestamp(row.since) or nil
-  shown.rss = row.rss ~= native.null and ("%d MiB"):format(math.floor(row.rss / 1048576)) or nil
+  for _, field in ipairs(NODE_FIELDS) do
+    local name, as = unpack(field)
+    shown[name] = row[name] ~= native.null and CELLS[as](row[name]) or nil
+  end
   for at, name in ipairs(NODE_COLUMNS) do
     local value = shown[name]
     cells[at] = (value == native.null or value == "") and "-" or value

@@ -11,7 +11,7 @@ import os
 import re
 import sys
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import datetime
 from typing import Any, Final
 
@@ -50,6 +50,26 @@ RECORDS: Final = ("length", "busy", "parked", "morgue_length")  # of a queue
 QUEUES_USAGE: Final = "queues [list] | queues delete QUEUE [--force QUEUE]"
 DELETE_USAGE: Final = "delete QUEUE ID..."
 DEAD_PAGE: Final = 200  # records a query, whose payloads come with them
+NODE: Final = ("node", "host", "pid", "state", "queues", "busy")
+# Fields that each node reports, and how a table shows them.
+# definitions: node fields, written by script/embed from core/definitions/nodes.json
+
+NODE_FIELDS: Final = {
+    "language": "text",
+    "threads": "number",
+    "since": "time",
+    "rss": "bytes",
+    "clock_skew": "ahead",
+}
+
+# end of definitions
+CELLS: Final[dict[str, Callable[[Any], Any]]] = {
+    "text": lambda value: value,
+    "number": lambda value: value,
+    "bytes": lambda value: f"{value // 1_048_576} MiB",
+    "time": _log.timestamp,
+    "ahead": lambda value: f"{value:+.3f} s",
+}
 DESCRIPTION: Final = re.compile(r"\|(.*) pid (\d+) .* seriatim ", re.S)  # of a node
 DEAD_USAGE: Final = "dead list|retry|delete QUEUE [ID...] [--all]"
 POP_USAGE: Final = "pop QUEUE... [--wait SECONDS] [--ack]"
@@ -216,8 +236,7 @@ class Operators:
         if "json" in self._options:
             print_json({"nodes": rows})
         else:
-            names = ["node", "host", "pid", "language", "queues", "threads", "busy", "state", "since", "rss"]
-            print_table([names, *map(node_cells, rows)])
+            print_table([[*NODE, *NODE_FIELDS], *map(node_cells, rows)])
 
     def _queues(self, verb: str = "list", queue: str | None = None) -> None:
         if verb == "delete" and queue is not None:
@@ -490,25 +509,17 @@ def node_row(node: Node, queues: list[tuple[str, Any]]) -> dict[str, Any]:
         "node": node["name"],
         "host": host,
         "pid": pid and int(pid),
-        "language": node["language"],
-        "queues": [name for name, shards in owned.items() if shards],
-        "threads": node["threads"],
-        "busy": sum(shard["busy"] for shards in owned.values() for shard in shards),
         "state": node["state"],
-        "since": node["since"],
-        "rss": node["rss"],
+        "queues": [name for name, shards in owned.items() if shards],
+        "busy": sum(shard["busy"] for shards in owned.values() for shard in shards),
+        **{name: value for name, value in node.items() if name in NODE_FIELDS},
     }
 
 
 def node_cells(row: dict[str, Any]) -> list[Any]:
-    since, rss = row["since"], row["rss"]
-    shown = {
-        **row,
-        "queues": ",".join(row["queues"]),
-        "since": since and _log.timestamp(since),
-        "rss": rss and f"{rss // 1_048_576} MiB",
-    }
-    return ["-" if value is None or value == "" else value for value in shown.values()]
+    reported = {name: row[name] if row[name] is None else CELLS[shown](row[name]) for name, shown in NODE_FIELDS.items()}
+    cells = {**row, "queues": ",".join(row["queues"]), **reported}
+    return ["-" if value is None or value == "" else value for value in cells.values()]
 
 
 def say_findings(results: list[Any], strays: list[Finding]) -> None:

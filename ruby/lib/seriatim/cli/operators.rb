@@ -19,6 +19,19 @@ module Seriatim
       PAYLOAD_SHOWN = 60 # characters, in a table
       UTC = /\A(\d{4})-(\d\d)-(\d\d)T(\d\d):(\d\d):(\d\d(?:\.\d{3})?)Z\z/
       DEAD_PAGE = 200 # records a query, whose payloads come with them
+      NODE = %i[node host pid state queues busy].freeze
+      # Fields that each node reports, and how a table shows them.
+      # definitions: node fields, written by script/embed from core/definitions/nodes.json
+
+      NODE_FIELDS = { language: :text, threads: :number, since: :time, rss: :bytes, clock_skew: :ahead }.freeze
+
+      # end of definitions
+      CELLS = {
+        text: ->(value) { value }, number: ->(value) { value },
+        bytes: ->(value) { "#{value / 1_048_576} MiB" },
+        time: ->(value) { Log.timestamp(Time.at(value)) },
+        ahead: ->(value) { format("%+.3f s", value) }
+      }.freeze
       FIGURES = %i[length fresh retries lag busy paused parked morgue_length processed failed refused stale].freeze
 
       def initialize(options)
@@ -210,19 +223,19 @@ module Seriatim
         rows = Metrics.nodes.map { |node| node_row(node, queues) }
         return print_json(nodes: rows) if @options[:json]
 
-        print_table([%i[node host pid language queues threads busy state since rss], *rows.map { |row| node_cells(row) }])
+        print_table([[*NODE, *NODE_FIELDS.keys], *rows.map { |row| node_cells(row) }])
       end
 
       def node_row(node, queues)
         host, pid = Log.utf8(node[:description])[/\|(.*)/m, 1].to_s.match(/\A(.*) pid (\d+) .* seriatim /m)&.captures
         owned = queues.to_h { |name, shards| [name, shards.select { |shard| shard[:owner] == node[:name] }] }.reject { |_, shards| shards.empty? }
-        { node: node[:name], host: host, pid: pid&.to_i, language: node[:language], queues: owned.keys, threads: node[:threads],
-          busy: owned.values.flatten.sum { |shard| shard[:busy] }, state: node[:state], since: node[:since], rss: node[:rss] }
+        { node: node[:name], host: host, pid: pid&.to_i, state: node[:state], queues: owned.keys,
+          busy: owned.values.flatten.sum { |shard| shard[:busy] }, **node.slice(*NODE_FIELDS.keys) }
       end
 
       def node_cells(row)
-        row.merge(queues: row[:queues].join(","), since: row[:since] && Log.timestamp(Time.at(row[:since])),
-                  rss: row[:rss] && "#{row[:rss] / 1_048_576} MiB").values.map { |value| value.nil? || value == "" ? "-" : value }
+        reported = NODE_FIELDS.to_h { |name, shown| [name, row[name] && CELLS.fetch(shown).call(row[name])] }
+        row.merge(queues: row[:queues].join(","), **reported).values.map { |value| value.nil? || value == "" ? "-" : value }
       end
 
       def queues(verb = "list", queue = nil)
