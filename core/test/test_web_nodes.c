@@ -48,7 +48,7 @@ static void test_a_working_queue_shows_its_runs_and_nodes(void **state)
     shows("\"description\":\"host pid 1 C seriatim 9.9.9\"");
     shows("\"language\":\"C\"");
     shows("\"shards\":2,\"since\":");
-    shows("\"state\":\"working\",\"threads\":1}],\"versions\":[\"9.9.9\"]}");
+    shows("\"state\":\"working\",\"threads\":1,\"version\":\"" SERIATIM_VERSION "\"}],\"versions\":[\"9.9.9\"]}");
     get("/api/v1/queues/Q/records?part=running");
     shows("\"state\":\"running\"");
     shows("[[\"secret payload\",");
@@ -136,6 +136,8 @@ static void test_node_descriptions_of_any_form_are_shown(void **state)
         {"b|;rss=7;skew_ms=8", "\"clock_skew\":null,\"description\":\";rss=7;skew_ms=8\""},
         {"b;language=ruby 3.1.2;threads=5|host", "\"language\":\"ruby 3.1.2\""},
         {"b;threads=5|language=x", "\"language\":null"},
+        {"b;version=0.2.0;threads=5|host", "\"version\":\"0.2.0\""},
+        {"b;threads=5|host;version=0.2.0", "\"version\":null"},
         {"b;rss=7;skew_ms=8", "\"clock_skew\":null,\"description\":\"b;rss=7;skew_ms=8\""},
         {"", "\"clock_skew\":null,\"description\":\"\""},
     };

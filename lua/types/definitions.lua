@@ -49,6 +49,8 @@
 ---@class seriatim.NodeFields
 ---Programming language of its workers and its version, "ruby 3.1.2"; "c" of a host in C.
 ---@field language string?
+---Version of Seriatim that it runs, "0.1.0".
+---@field version string?
 ---Number of threads that run jobs.
 ---@field threads number?
 ---Unix time in seconds, by its own clock, at which it started.

@@ -121,6 +121,8 @@ class Node(TypedDict):
 
     language: str | None
     """Programming language of its workers and its version, "ruby 3.1.2"; "c" of a host in C."""
+    version: str | None
+    """Version of Seriatim that it runs, "0.1.0"."""
     threads: int | None
     """Number of threads that run jobs."""
     since: int | None

@@ -85,6 +85,7 @@
 /* X(kind, name, key): kind is INTEGER, SECONDS (the heartbeat has milliseconds) or TEXT; see seriatim_living_node. */
 #define SERIATIM_NODE_FIELDS(X) \
     X(TEXT, language, "language") /* Programming language of its workers and its version, "ruby 3.1.2"; "c" of a host in C. */ \
+    X(TEXT, version, "version") /* Version of Seriatim that it runs, "0.1.0". */ \
     X(INTEGER, threads, "threads") /* Number of threads that run jobs. */ \
     X(INTEGER, since, "since") /* Unix time in seconds, by its own clock, at which it started. */ \
     X(INTEGER, rss, "rss") /* Resident memory of its process in bytes. */ \

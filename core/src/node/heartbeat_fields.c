@@ -40,6 +40,13 @@ static void report_language(const srt_node *n, seriatim_text host, srt_bytes *te
         srt_bytes_addc(text, *at);
 }
 
+static void report_version(const srt_node *n, seriatim_text host, srt_bytes *text)
+{
+    (void)n;
+    (void)host;
+    srt_bytes_adds(text, SERIATIM_VERSION);
+}
+
 static void report_threads(const srt_node *n, seriatim_text host, srt_bytes *text)
 {
     size_t threads = 0, i;

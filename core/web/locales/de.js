@@ -532,6 +532,8 @@ export default {
 
   "node.language": "Sprache",
   "node.language.hint": "Die Programmiersprache seiner Worker und ihre Version",
+  "node.version": "Version",
+  "node.version.hint": "Die Version von Seriatim, mit der er läuft",
   "node.threads": "Threads",
   "node.threads.hint": "Die Zahl seiner Threads, die Jobs ausführen",
   "node.since": "Gestartet",

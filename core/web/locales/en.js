@@ -532,6 +532,8 @@ export default {
 
   "node.language": "Language",
   "node.language.hint": "The programming language of its workers, and its version",
+  "node.version": "Version",
+  "node.version.hint": "The version of Seriatim that it runs",
   "node.threads": "Threads",
   "node.threads.hint": "The number of its threads that run jobs",
   "node.since": "Started",

@@ -532,6 +532,8 @@ export default {
 
   "node.language": "Lenguaje",
   "node.language.hint": "El lenguaje de programación de sus workers y su versión",
+  "node.version": "Versión",
+  "node.version.hint": "La versión de Seriatim que ejecuta",
   "node.threads": "Hilos",
   "node.threads.hint": "El número de sus hilos que ejecutan trabajos",
   "node.since": "Iniciado",

@@ -532,6 +532,8 @@ export default {
 
   "node.language": "Langage",
   "node.language.hint": "Le langage de programmation de ses workers, et sa version",
+  "node.version": "Version",
+  "node.version.hint": "La version de Seriatim qu’il exécute",
   "node.threads": "Threads",
   "node.threads.hint": "Le nombre de ses threads qui exécutent des jobs",
   "node.since": "Démarré",

@@ -529,6 +529,8 @@ export default {
 
   "node.language": "言語",
   "node.language.hint": "ワーカーのプログラミング言語とそのバージョン",
+  "node.version": "バージョン",
+  "node.version.hint": "実行している Seriatim のバージョン",
   "node.threads": "スレッド",
   "node.threads.hint": "ジョブを実行するスレッドの数",
   "node.since": "起動",

@@ -21,6 +21,7 @@ const ahead = (seconds) => `${seconds < 0 ? "−" : "+"}${duration(Math.abs(seco
 
 const FIELDS = [
   { name: "language", shownAs: "text", page: "second" },
+  { name: "version", shownAs: "text", page: "second" },
   { name: "threads", shownAs: "number", page: "second" },
   { name: "since", shownAs: "time", page: "third" },
   { name: "rss", shownAs: "bytes", page: "third" },

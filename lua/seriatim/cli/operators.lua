@@ -24,6 +24,7 @@ local RECORDS = { "length", "busy", "parked", "morgue_length" } -- of a queue
 
 local NODE_FIELDS = {
   { "language", "text" },
+  { "version", "text" },
   { "threads", "number" },
   { "since", "time" },
   { "rss", "bytes" },

@@ -52,7 +52,7 @@ local Metrics = inspect.class("seriatim.Metrics", FIGURES)
 local ShardFigures = inspect.class("seriatim.ShardFigures", FIGURES)
 -- definitions: node fields, written by script/embed from core/definitions/nodes.json
 
-local NODE_FIELDS = { "language", "threads", "since", "rss", "clock_skew" }
+local NODE_FIELDS = { "language", "version", "threads", "since", "rss", "clock_skew" }
 
 -- end of definitions
 local NodeInfo = inspect.class("seriatim.NodeInfo", { "name", "description", "expires_in", "state", unpack(NODE_FIELDS) })

@@ -56,6 +56,7 @@ NODE: Final = ("node", "host", "pid", "state", "queues", "busy")
 
 NODE_FIELDS: Final = {
     "language": "text",
+    "version": "text",
     "threads": "number",
     "since": "time",
     "rss": "bytes",

@@ -23,7 +23,7 @@ module Seriatim
       # Fields that each node reports, and how a table shows them.
       # definitions: node fields, written by script/embed from core/definitions/nodes.json
 
-      NODE_FIELDS = { language: :text, threads: :number, since: :time, rss: :bytes, clock_skew: :ahead }.freeze
+      NODE_FIELDS = { language: :text, version: :text, threads: :number, since: :time, rss: :bytes, clock_skew: :ahead }.freeze
 
       # end of definitions
       CELLS = {
