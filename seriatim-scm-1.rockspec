@@ -19,7 +19,7 @@ external_dependencies = {
 -- Of bindings/lua, without .c.
 local glue = {
   "lua_changes", "lua_client", "lua_definitions", "lua_delivery", "lua_ick", "lua_json", "lua_link", "lua_memory", "lua_node", "lua_operators", "lua_policy", "lua_pop",
-  "lua_private_redis", "lua_process", "lua_rows", "lua_runner", "lua_sentinel", "lua_signals", "lua_socket", "lua_source", "lua_system", "lua_thread",
+  "lua_places", "lua_private_redis", "lua_process", "lua_rows", "lua_runner", "lua_sentinel", "lua_signals", "lua_socket", "lua_source", "lua_system", "lua_thread",
   "lua_web", "seriatim_native",
 }
 -- Of lua/; lua/spec/rockspec_spec.lua compares this with the folder.

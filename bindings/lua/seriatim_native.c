@@ -415,5 +415,6 @@ int luaopen_seriatim_native(lua_State *L)
     slu_open_private_redis(L);
     slu_open_web(L);
     slu_open_socket(L);
+    slu_open_places(L);
     return 1;
 }

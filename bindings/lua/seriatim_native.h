@@ -154,6 +154,7 @@ void slu_open_thread(lua_State *L);
 void slu_open_private_redis(lua_State *L);
 void slu_open_web(lua_State *L);
 void slu_open_socket(lua_State *L);
+void slu_open_places(lua_State *L);
 void slu_functions(lua_State *L, const luaL_Reg *functions);
 
 #endif

@@ -55,3 +55,34 @@ describe("consuming through the dashboard", function()
     assert.has_error(function() web.new { polls = 0 } end)
   end)
 end)
+
+-- The channel to the threads of changes holds few connections: more clients may begin a pop at the same moment.
+describe("the threads of the dashboard", function()
+  it("hand a connection over as soon as the channel has room for it", function()
+    local stand_alone = require "seriatim.web.stand_alone"
+    local given, taken = native.channel()
+    local count = 0
+    while native.channel():hand_over(given) do
+      count = count + 1
+      assert(count < 100000, "the channel is never full")
+    end
+    local server = stand_alone.new(assert(native.listen("127.0.0.1", 0)), error, given)
+    local visitor, socket = native.channel()
+    visitor:send("POST /api/v1/consume/pop HTTP/1.1\r\n", 1)
+    server:add(socket)
+    for _ = 1, 5 do
+      server:step(0.02)
+    end
+    assert.is_nil(visitor:receive()) -- no 503
+    for _ = 1, count do
+      assert(taken:take())
+    end
+    local handed
+    jobs.eventually(function()
+      server:step(0.02)
+      handed = taken:take()
+      return handed
+    end)
+    assert.equal("POST", handed:receive():sub(1, 4))
+  end)
+end)

@@ -759,6 +759,43 @@ end)
 
 -- ---- threads, signals, processes
 
+describe("places", function()
+  it("are counted over the Lua states of a process", function()
+    local places = native.places()
+    local ours = assert(places:take(3))
+    assert.equal(1, places:taken())
+    local thread = assert(native.thread([[
+      local places = require("seriatim.native").places(...)
+      assert(places:taken() == 1)
+      assert(places:take(3) and places:take(3), "two are free")
+      assert(not places:take(3), "all are taken")
+    ]], "=places", places:share()))
+    assert.same({ n = 1, true }, { n = 1, (thread:join(60)) })
+    assert(eventually(function() return places:taken() == 1 end)) -- the end of the other state gave its own back
+    ours:leave()
+    ours:leave()
+    assert.equal(0, places:taken())
+  end)
+
+  it("come back when the coroutine that took one is dropped", function()
+    local places = native.places()
+    local function begin() -- whose stack, which would keep the coroutine, ends
+      coroutine.wrap(function()
+        local place = places:take(1)
+        coroutine.yield()
+        place:leave()
+      end)()
+    end
+    begin()
+    assert.equal(1, places:taken())
+    assert(eventually(function()
+      collectgarbage()
+      return places:taken() == 0
+    end))
+    raises("places of another Lua state expected", native.places, 5)
+  end)
+end)
+
 describe("a thread", function()
   it("gets its arguments, and says how it ended", function()
     local thread = assert(native.thread([[

@@ -317,7 +317,7 @@ function socket:send(bytes, from) end
 function socket:finish() end
 ---@return string|false|nil byte  the next one, which receive gives again; nil: none now; false: there will be no more
 function socket:peek() end
----To whoever takes it at the channel's other end; it is closed here. False: the channel is full.
+---To whoever takes it at the channel's other end; it is closed here. False: the channel is full for now.
 ---@param channel seriatim.Socket
 ---@return boolean
 function socket:hand_over(channel) end
@@ -326,6 +326,19 @@ function socket:take() end
 ---@return integer
 function socket:fd() end
 function socket:close() end
+
+---@class seriatim.Places  a count over the Lua states of a process
+local places = {}
+---@param shared lightuserdata?  what share() of another Lua state's places returned: both count together
+---@return seriatim.Places
+function native.places(shared) end
+---@return lightuserdata
+function places:share() end
+---@return integer
+function places:taken() end
+---@param most integer
+---@return seriatim.Place?  :leave() gives it back, as does the garbage collector; nil: `most` are taken
+function places:take(most) end
 
 ---@class seriatim.PrivateRedis  native.private_redis(folder) -> it, or nil, kind, message; :url(), :started(), :release()
 

@@ -16,6 +16,7 @@ import pytest
 
 import seriatim
 import seriatim.web
+from seriatim._web.dashboard import CONNECTIONS, Dashboard, Request
 from support import web
 from support.jobs import eventually, worker
 from support.redis_server import RedisServer
@@ -126,3 +127,16 @@ def test_r_http_4_a_client_that_leaves_a_busy_event_loop_gets_nothing(redis: Red
         pushed.set()  # only now the loop hears of both
         delivery = consume(site, "pop", queues=["Pulled"], wait=5).json
         assert (delivery["id"], delivery["deliveries"]) == ("kept", 1)
+
+
+def test_r_http_7_consumers_wait_for_no_connection_of_bulk_actions(redis: RedisServer) -> None:
+    worker("Pulled", lambda payloads, batch: None, shards_count=2).perform_async([{"id": "first"}])
+    dashboard = Dashboard(None, False, lambda _: "consumer", None, None, (), None, True, 2)
+    field = {"content-type": b"application/json", "host": b"localhost"}.get
+    body = json.dumps({"queue": "Pulled", "jobs": [{"id": "a", "payload": 1}]}).encode()
+    push = Request("POST", b"", b"/api/v1/consume/push", b"", field, body, False)
+    with ExitStack() as stack:
+        for _ in range(CONNECTIONS):
+            stack.enter_context(dashboard._connections("change").lend())
+        assert dashboard.answer(push, None)[0] == 200
+    dashboard.close()

@@ -46,6 +46,7 @@ WaitingPops::MOUNTS.each_key do |name|
         live.until_true("#{polls.size} wait") { questions >= before.last + (4 * polls.size) }
       end
       expect(site.get("/livez").status).to eq(200)
+      expect(answers([poll(60)])).to match([[503, /1000 pops wait already/]]) if ENV["SOAK"]
       expect(connections - before.first).to be <= 10 unless mount.is_a?(Mounts::Asgi)
       jobs = Array.new(WaitingPops::POLLS) { |number| { id: "job #{number}", payload: number } }
       wanted.perform_async(jobs)

@@ -11,7 +11,7 @@ local settings = require "seriatim.settings"
 local BIND, PORT = "127.0.0.1", 9292
 local THREADS = 4 -- a Redis that does not answer holds one request up, not all
 local CHANGE_THREADS = 2 -- of their own, so that changes, which may take long, hold up no page and no probe
-local POLLS = 1000 -- pops that may wait at once in each of these
+local POLLS = 1000 -- pops that may wait at once
 local LOCAL_HOSTS = { "localhost", "127.0.0.1", "[::1]" }
 local CHUNK = [[
 local path, cpath = ...
@@ -89,13 +89,14 @@ function WebCommand:start()
   local url = errors.must(redis_url.resolve())
   local threads = {}
   self.given, self.taken = errors.must(native.channel())
+  self.polls = native.places()
   for place = 1, THREADS + CHANGE_THREADS do
     local source, changes = self.listener:fd(), self.given:fd()
     if place > THREADS then
       source, changes = self.taken:fd(), false
     end
     threads[place] = errors.must(native.thread(CHUNK, "web-" .. place, package.path, package.cpath, source, changes, url,
-      settings.namespace, self:hosts(), self.token or false, self.read_only, self.consume, self.log_format))
+      settings.namespace, self:hosts(), self.token or false, self.read_only, self.consume, self.polls:share(), self.log_format))
   end
   return threads
 end
@@ -138,7 +139,7 @@ function WebCommand:run()
 end
 
 ---What each thread runs, in a state of its own. changes: where it hands connections over that ask for a change; false: it serves those.
-function command.serve(fd, changes, url, namespace, hosts, token, read_only, consume, log_format)
+function command.serve(fd, changes, url, namespace, hosts, token, read_only, consume, shared_polls, log_format)
   local dashboard, stand_alone = require "seriatim.web.dashboard", require "seriatim.web.stand_alone"
   log.format = log_format
   settings.redis, settings.namespace = url, namespace
@@ -147,6 +148,7 @@ function command.serve(fd, changes, url, namespace, hosts, token, read_only, con
     list[#list + 1] = host
   end
   local app = dashboard.new { hosts = hosts and list or nil, token = token or nil, read_only = read_only, consume = consume, polls = POLLS }
+  dashboard.share_polls(shared_polls)
   local source = native.listener(fd)
   local polls = consume and POLLS or 0
   local server = changes and stand_alone.new(source, app, native.listener(changes), polls) or stand_alone.for_changes(source, app, polls)

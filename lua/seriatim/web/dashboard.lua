@@ -249,14 +249,12 @@ function dashboard.refusal(status, text)
   return { status = status, headers = headers, body = native.dump({ error = text }, "error") }
 end
 
-local waiting = setmetatable({}, { __mode = "k" }) -- the pops that wait; those of killed requests vanish
+local waiting = native.places() -- of the pops that wait; the garbage collector gives back those of killed requests
 
-local function count_waiting()
-  local count = 0
-  for _ in pairs(waiting) do
-    count = count + 1
-  end
-  return count
+---Counts the pops that wait in this Lua state together with those of others.
+---@param shared lightuserdata  what share() of native.places returned in another Lua state, which keeps its places
+function dashboard.share_polls(shared)
+  waiting = native.places(shared)
 end
 
 ---Asks again and again, as often as the core says, until there is something, the pop's time is over or its client has left.
@@ -264,7 +262,7 @@ local function wait_by_sleeping(self, request, asked, began, wait_ms)
   local status, headers, body
   repeat
     request.sleep(wait_ms / 1000)
-    asked.host_waits, asked.waited_ms = count_waiting(), math.floor(native.now_ms() - began)
+    asked.host_waits, asked.waited_ms = waiting:taken(), math.floor(native.now_ms() - began)
     local _
     status, headers, body, _, wait_ms = ask(self, asked)
   until not status or wait_ms == 0
@@ -273,12 +271,12 @@ end
 
 ---Of a pop that found nothing.
 local function poll(self, request, asked, began, wait_ms)
-  if count_waiting() >= self.polls then
+  local place = waiting:take(self.polls)
+  if not place then
     local busy = dashboard.refusal(503, ("%d pops wait already, as many as this mount lets wait (polls)"):format(self.polls))
     busy.headers["Retry-After"] = "1"
     return busy.status, busy.headers, busy.body
   end
-  waiting[asked] = true
   local ran, status, headers, body
   if request.sleep then
     ran, status, headers, body = pcall(wait_by_sleeping, self, request, asked, began, wait_ms)
@@ -286,7 +284,7 @@ local function poll(self, request, asked, began, wait_ms)
     asked.host_waits, asked.waited_ms = 0, math.floor(native.now_ms() - began)
     ran, status, headers, body = pcall(ask, self, asked)
   end
-  waiting[asked] = nil
+  place:leave()
   if not ran then
     error(status, 0)
   end

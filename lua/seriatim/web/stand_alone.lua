@@ -11,6 +11,8 @@ local REQUEST_SECONDS = 10 -- for a request to be there
 local RESPONSE_SECONDS = 30 -- for a response to be taken
 local IDLE_SECONDS = 60 -- between two requests
 local REST_SECONDS = 120 -- more than a consumer's pop waits before it asks again
+local HAND_OVER_SECONDS = 10 -- for room in the channel to the threads of changes
+local HAND_OVER_PAUSE = 0.01 -- seconds, before it is asked again
 local LINGER_SECONDS = 2 -- for reading what a refused client still sends
 local LOOK = 1 -- seconds between looks at what is overdue
 
@@ -191,13 +193,26 @@ function Connection:first_byte()
   return byte
 end
 
+---To the threads of changes. The channel holds few connections (10 on Linux), fewer than clients begin a pop at the same moment: one
+---that finds it full waits for its turn.
+function Connection:hand_over()
+  local by = native.now_ms() + HAND_OVER_SECONDS * 1000
+  while not self.socket:hand_over(self.changes) do
+    if native.now_ms() >= by then
+      return self:refuse(503, "the dashboard is busy")
+    end
+    self:sleep(HAND_OVER_PAUSE)
+  end
+  return false
+end
+
 ---Waits for the next request. A change is handed over to a thread of changes, so that it holds up no page and no probe.
 ---@return boolean  is it here to be read?
 function Connection:begin()
   if self.input ~= "" then
     return true
   elseif self.changes and self:first_byte() == "P" then -- POST, or what is refused for its method
-    return not self.socket:hand_over(self.changes) and self:refuse(503, "the dashboard is busy")
+    return self:hand_over()
   end
   return self:receive()
 end

@@ -25,8 +25,11 @@ if TYPE_CHECKING:
     from .._client.connection import Change, Noted, Redact, Text, WebAsked, WebHooks
 
 CONNECTIONS: Final = 2  # for what reads, and as many for what changes something; those that push are never taken
+CONSUMERS: Final = 4  # connections for the requests of consumers, which bulk actions must not hold up
 POLLS: Final = 1000  # pops that may wait, at most
+CONSUME: Final = b"/api/v1/consume/"
 TURNS: Final = 10  # of the event loop, in which an ASGI server tells that a client has left before its pop asks again
+CONSUMER_PATIENCE: Final = 60.0  # seconds, for one of CONSUMERS: a thousand that ask at once wait for their turn, and none is refused
 PATIENCE: Final = 5.0  # seconds, for what reads; a change has as long as Redis goes on with it
 MAX_BODY: Final = 1 << 20  # bytes
 FIELDS: Final = ("host", "origin", "sec-fetch-site", "content-type", "authorization", "accept")
@@ -63,7 +66,8 @@ class Dashboard:
         self._token = None if token is None else plain("token", token)
         self._consume = validate.flag("consume", consume)
         polls = validate.integer("polls", polls, 1, POLLS)
-        self._sizes = {"read": CONNECTIONS, "change": CONNECTIONS, "poll": polls}  # what reads must not wait for what takes long
+        # What reads must not wait for what takes long.
+        self._sizes = {"read": CONNECTIONS, "change": CONNECTIONS, "consume": CONSUMERS, "poll": polls}
         self._pools: dict[str, Pool] = {}
         self._telling: set[asyncio.Future[object]] = set()
 
@@ -114,7 +118,7 @@ class Dashboard:
             return busy(polls.most)
         try:
             while answer[3] and polls.rest(answer[3] / 1000):
-                with self._connections("change").lend() as connection:
+                with self._connections("consume").lend() as connection:
                     answer = connection.web(waiting(asked, began, polls.count), self._hooks(), noted, None)
             return answer[:3]
         finally:
@@ -176,7 +180,8 @@ class Dashboard:
             version, url, namespace = settings.connection_changes, redis_url.resolve(), settings.namespace
             url_from = redis_url.named_by()
             connect = lambda: Connection(url, namespace, url_from)  # noqa: E731
-            pool = self._pools[kind] = Pool(self._sizes[kind], PATIENCE, connect, version)
+            patience = CONSUMER_PATIENCE if kind == "consume" else PATIENCE
+            pool = self._pools[kind] = Pool(self._sizes[kind], patience, connect, version)
         return pool
 
     async def _aconnections(self, kind: str) -> Pool:
@@ -238,7 +243,7 @@ class Request:
         polls: of a host that has a thread for each request; None: a pop that waits does so on a connection of its own.
         """
         self.polls = polls
-        self.kind = "change" if method == "POST" else "read"
+        self.kind = "read" if method != "POST" else "consume" if path.startswith(CONSUME) else "change"
         self.patience = None if method == "POST" else PATIENCE
         host, origin, site, kind, authorization, accept = map(field, FIELDS)
         method = "GET" if method == "HEAD" else method  # whose body is dropped when its length is known
