@@ -45,6 +45,7 @@ static int client_new(lua_State *L)
     if (seriatim_client_new(&options, &self->client, &error) != SERIATIM_OK)
         return slu_nil_error(L, &error);
     self->pid = slu_pid();
+    slu_link_share_turns(self->client);
     srt_client_host(self->client, client_before_begin, self);
     client_identify(self->client, 0);
     return 1;

@@ -359,6 +359,20 @@ void slu_link_options(lua_State *L, int at, seriatim_options *options)
         options->max_payload = slu_size(L, at + 2, "max_payload");
 }
 
+static seriatim_turns *link_turns; /* of the process, of all its Lua states */
+static pthread_once_t link_turns_once = PTHREAD_ONCE_INIT;
+
+static void link_make_turns(void)
+{
+    link_turns = seriatim_turns_new(NULL);
+}
+
+void slu_link_share_turns(seriatim_client *client)
+{
+    pthread_once(&link_turns_once, link_make_turns);
+    seriatim_client_share_turns(client, link_turns);
+}
+
 /* native.link(url, namespace, name, max_payload, url_from) */
 static int link_new(lua_State *L)
 {
@@ -373,6 +387,7 @@ static int link_new(lua_State *L)
     if (seriatim_link_new(&options, url, &self->link, &error) != SERIATIM_OK)
         return slu_nil_error(L, &error);
     self->client = seriatim_link_client(self->link);
+    slu_link_share_turns(self->client);
     self->pid = slu_pid();
     return 1;
 }

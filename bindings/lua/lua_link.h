@@ -31,6 +31,7 @@ int slu_link_fail(lua_State *L, const slu_link *self, int status);
 int slu_link_result(lua_State *L, slu_link *self, int status);
 /* The options of a new one, from three places of the stack on. */
 void slu_link_options(lua_State *L, int at, seriatim_options *options);
+void slu_link_share_turns(seriatim_client *client); /* pops with weights take turns in the whole process */
 
 /* lua_client.c: makes a Client this process' own. */
 void slu_client_forked(slu_link *self);

@@ -6,6 +6,8 @@
 
 #include "py_jobs.h"
 
+#include <pthread.h>
+
 #define FAST(function) (PyCFunction)(void (*)(void))(function)
 
 /* ---- Use ------------------------------------------------------------------------------------- */
@@ -299,6 +301,14 @@ static PyObject *link_push(PyObject *object, PyObject *const *args, Py_ssize_t n
 
 /* ---- Life ------------------------------------------------------------------------------------ */
 
+static seriatim_turns *link_turns; /* of the process, of all its interpreters */
+static pthread_once_t link_turns_once = PTHREAD_ONCE_INIT;
+
+static void link_make_turns(void)
+{
+    link_turns = seriatim_turns_new(NULL);
+}
+
 static int link_init(PyObject *object, PyObject *args, PyObject *names)
 {
     static char *keywords[] = {"url", "namespace", "name", "max_payload", "url_from", NULL};
@@ -319,6 +329,8 @@ static int link_init(PyObject *object, PyObject *args, PyObject *names)
         spy_raise_error(spy_state_of(object), &error);
         return -1;
     }
+    pthread_once(&link_turns_once, link_make_turns);
+    seriatim_client_share_turns(seriatim_link_client(self->link), link_turns);
     self->forks = spy_forks();
     self->read = NULL;
     return 0;

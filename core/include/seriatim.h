@@ -574,7 +574,7 @@ typedef struct seriatim_pop {
     size_t queue_count;
     /*
      * NULL, or a weight of 1 to 1000000 for each queue: the queues take turns by their weights, and an empty one loses
-     * its turn. The client remembers whose turn it is.
+     * its turn. seriatim_client_share_turns says who remembers whose turn it is.
      */
     const int64_t *weights;
     /*
@@ -596,6 +596,17 @@ typedef struct seriatim_popped {
 
 /* Sets the defaults: no queues, wait 2 seconds, ttr 30 seconds, max 1000. */
 void seriatim_pop_init(seriatim_pop *pop);
+/*
+ * Whose turn it is among queues that are popped with weights. Clients that share the turns of a process may be in
+ * several threads; clients that pop without shared turns each have turns of their own.
+ */
+typedef struct seriatim_turns seriatim_turns;
+/* allocator: thread-safe; NULL: the default. NULL: out of memory. */
+seriatim_turns *seriatim_turns_new(const seriatim_allocator *allocator);
+/* After the last client that shares them. NULL: nothing happens. */
+void seriatim_turns_free(seriatim_turns *turns);
+/* From its next pop on, the client takes turns with all others that share these turns. Borrowed. */
+void seriatim_client_share_turns(seriatim_client *client, seriatim_turns *turns);
 /* Begins a pop. INVALID: the message names the field. A queue that does not exist is treated as empty. */
 int seriatim_pop_begin(seriatim_client *client, const seriatim_pop *pop);
 /* What was popped, or NULL: no id was due. */

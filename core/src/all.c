@@ -83,6 +83,7 @@
 #include "model/event.c"
 #include "model/record.c"
 #include "client/operator.c"
+#include "client/turns.c"
 #include "client/pop.c"
 #include "client/popped.c"
 #include "client/query_pick.c"

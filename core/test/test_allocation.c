@@ -84,10 +84,12 @@ static int check_shown(seriatim_link *link, size_t queue)
 /* Waits a little where nothing is due, so that it listens. */
 static int pop(seriatim_client *c, size_t queue)
 {
+    static const int64_t weight = 1;
     seriatim_pop settings;
     seriatim_pop_init(&settings);
     settings.queues = &queue;
     settings.queue_count = 1;
+    settings.weights = &weight;
     settings.wait = 0.01;
     return seriatim_pop_begin(c, &settings);
 }
@@ -227,15 +229,19 @@ static int client_alone(int number)
     seriatim_options options = {&failing_allocator, "another", "a-name", 0, NULL};
     seriatim_queue_settings settings = settings_of_queue();
     seriatim_client *c;
+    seriatim_turns *turns;
     size_t queue;
     int status = seriatim_client_new(&options, &c, NULL);
     (void)number;
     if (status != SERIATIM_OK)
         return status;
-    status = seriatim_client_queue(c, &settings, &queue);
+    turns = seriatim_turns_new(&failing_allocator);
+    seriatim_client_share_turns(c, turns);
+    status = turns ? seriatim_client_queue(c, &settings, &queue) : SERIATIM_NOMEM;
     if (status == SERIATIM_OK)
         status = seriatim_layout_begin(c, queue);
     seriatim_client_free(c);
+    seriatim_turns_free(turns);
     return status;
 }
 

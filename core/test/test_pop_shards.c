@@ -104,6 +104,36 @@ static void test_r_pop_8_queues_with_weights_take_turns(void **state)
     close_queue(&f);
 }
 
+static void test_r_pop_8_clients_that_share_turns_take_them_together(void **state)
+{
+    static const int64_t weights[] = {2, 1};
+    seriatim_turns *turns = seriatim_turns_new(NULL);
+    fixture both[2] = {open_queue(1, "merge")};
+    size_t queues[2][2];
+    char got[64] = "";
+    int i;
+    (void)state;
+    both[1] = another(1, "merge");
+    for (i = 0; i < 2; i++) {
+        queues[i][0] = both[i].queue;
+        queues[i][1] = add_queue(both[i].client, "B", 1, 1, "merge");
+        seriatim_client_share_turns(both[i].client, turns);
+    }
+    push_to(&both[0], queues[0][0], "a", 6);
+    push_to(&both[0], queues[0][1], "b", 6);
+    for (i = 0; i < 6; i++) {
+        seriatim_pop all = plainly(&both[i % 2], 0);
+        all.queues = queues[i % 2];
+        all.queue_count = 2;
+        all.weights = weights;
+        strncat(got, pop_as(&both[i % 2], &all, NULL), 1);
+    }
+    assert_string_equal(got, "abaaba"); /* each by itself: "aabbaa" */
+    seriatim_link_free(both[1].link);
+    close_queue(&both[0]);
+    seriatim_turns_free(turns);
+}
+
 static void test_r_pop_7_the_oldest_due_id_of_a_shard_comes_first(void **state)
 {
     fixture f = open_queue(1, "merge");
@@ -406,6 +436,7 @@ int main(void)
         cmocka_unit_test(test_r_pop_7_the_queues_go_in_the_order_named),
         cmocka_unit_test(test_r_pop_7_new_clients_begin_at_different_shards),
         cmocka_unit_test(test_r_pop_8_queues_with_weights_take_turns),
+        cmocka_unit_test(test_r_pop_8_clients_that_share_turns_take_them_together),
         cmocka_unit_test(test_r_pop_7_the_oldest_due_id_of_a_shard_comes_first),
         cmocka_unit_test(test_r_pop_1_stale_entries_are_passed_over),
         cmocka_unit_test(test_r_pop_9_a_paused_queue_gives_nothing),

@@ -4,6 +4,7 @@ local jobs = require "support.jobs"
 local log = require "seriatim.log"
 local logged = require "support.logged"
 local native = require "seriatim.native"
+local pool = require "seriatim.client.pool"
 local seriatim = require "seriatim"
 local suite = require "support.suite"
 
@@ -147,6 +148,26 @@ describe("pop", function()
       counts[delivery.queue] = counts[delivery.queue] + 1
     end
     assert.same({ Orders = 4, Others = 2 }, counts)
+  end)
+
+  it("R-POP-8: takes turns by weights over all connections of the process", function()
+    local most, few = jobs.worker("Most"), jobs.worker("Few")
+    for id = 1, 6 do
+      most:perform_async { { id = id } }
+      few:perform_async { { id = id } }
+    end
+    local turns = {}
+    local function take()
+      turns[#turns + 1] = pop({ weights = { Most = 2, Few = 1 } }, { "Most", "Few" }).queue
+    end
+    for at = 1, 6 do
+      if at % 2 == 0 then
+        pool.ask(take) -- on another connection than the one that this borrows
+      else
+        take()
+      end
+    end
+    assert.same({ "Most", "Few", "Most", "Most", "Few", "Most" }, turns)
   end)
 
   it("R-POP-13: waits, at most as long as it may", function()

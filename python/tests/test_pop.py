@@ -8,6 +8,7 @@ import signal
 import threading
 import time
 from collections.abc import Callable
+from contextlib import nullcontext
 from datetime import timedelta
 from typing import Any
 
@@ -189,6 +190,16 @@ def test_r_pop_8_queues_take_turns_by_weights() -> None:
         queue.perform_async([{"id": id} for id in range(8)])
     turns = [popped(["Heavy", "Light"], weights={queues[0]: 3, "Light": 1}).queue for _ in range(8)]
     assert (turns.count("Heavy"), turns.count("Light")) == (6, 2)
+
+
+def test_r_pop_8_the_turns_belong_to_all_connections_of_the_process() -> None:
+    for name in ("Most", "Few"):
+        worker(name).perform_async([{"id": id} for id in range(6)])
+    turns = []
+    for at in range(6):
+        with pools.current("pops").lend() if at % 2 else nullcontext():
+            turns.append(popped(["Most", "Few"], weights={"Most": 2, "Few": 1}).queue)
+    assert turns == ["Most", "Few", "Most", "Most", "Few", "Most"]
 
 
 def test_extend_moves_the_end_of_the_time_to_run() -> None:

@@ -126,6 +126,14 @@ RSpec.describe "Seriatim.pop" do
     expect(turns.tally).to eq("Heavy" => 6, "Light" => 2)
   end
 
+  it "R-POP-8: takes turns by weights over all connections of the process" do
+    queues = [worker("Most"), worker("Few")]
+    queues.each { |queue| queue.perform_async(Array.new(6) { |id| { id: id } }) }
+    one = -> { pop(%w[Most Few], weights: { "Most" => 2, "Few" => 1 }).queue }
+    turns = Array.new(6) { |at| at.even? ? one.call : Seriatim::Pool.poppers.with { one.call } }
+    expect(turns).to eq(%w[Most Few Most Most Few Most])
+  end
+
   it "extends the time to run" do
     queue = worker("Extends")
     queue.perform_async([{ id: 1 }])

@@ -85,6 +85,7 @@ void seriatim_client_free(seriatim_client *c)
         c->releases[--c->release_count](c);
     if (c->session.mem)
         srt_session_free(&c->session);
+    seriatim_turns_free(c->own_turns);
     srt_registry_free(&c->registry);
     srt_bytes_free(&c->name);
     srt_bytes_free(&c->warning);

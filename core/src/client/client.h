@@ -187,7 +187,8 @@ struct seriatim_client {
     void (*releases[SRT_CLIENT_RELEASES])(seriatim_client *c); /* called when the client is freed */
     size_t release_count;
 
-    struct srt_web *web; /* of the web requests; NULL: no web request was begun */
+    seriatim_turns *turns, *own_turns; /* of pops with weights; NULL: none yet. own_turns are freed with the client */
+    struct srt_web *web;               /* of the web requests; NULL: no web request was begun */
     void (*after)(
         seriatim_client *c); /* called once, when the operation under way has ended well; may begin the next */
 

@@ -1,6 +1,7 @@
 /* pop.c - takes one due id from the first queue that has one, and waits if none has. */
 #include "client/pop.h"
 #include "client/push.h"
+#include "client/turns.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -20,6 +21,7 @@ typedef struct pop_state {
     srt_arena args, memory;
     size_t *queues;   /* in the order in which they are asked */
     int64_t *weights; /* of the queues in this order; NULL: the order is strict */
+    srt_turn **turns; /* with weights: of the queues in this order */
     size_t queue_count, at;
     int64_t wait_ms, ttr_us, most;
     unsigned asked;  /* shards of the queue */
@@ -178,20 +180,6 @@ static int pop_send(seriatim_client *c, srt_queue *queue)
 
 /* ---- Answers ------------------------------------------------------------------------------- */
 
-/* Smooth weighted round robin among the queues that may have something: those before this one are empty. */
-static void pop_credit(seriatim_client *c, const pop_state *p)
-{
-    int64_t all = 0;
-    size_t i;
-    for (i = 0; p->weights && i < p->queue_count; i++) {
-        srt_queue *queue = srt_client_queue_at(c, p->queues[i]);
-        queue->pop_credit = i < p->at ? 0 : queue->pop_credit + p->weights[i];
-        all += i < p->at ? 0 : p->weights[i];
-    }
-    if (p->weights)
-        srt_client_queue_at(c, p->queues[p->at])->pop_credit -= all;
-}
-
 /* What is wrong with an answer of a script, as the client's error. */
 static int pop_fail(seriatim_client *c, int status, const char *script)
 {
@@ -268,7 +256,8 @@ static int pop_finish(seriatim_client *c, pop_state *p, srt_queue *queue)
         return srt_operator_nomem(c);
     p->found = 1;
     queue->pop_shard = (queue->pop_shard + p->asked + 1) % queue->shards_count;
-    pop_credit(c, p);
+    if (p->weights)
+        srt_turns_take(c->turns, p->turns, p->weights, p->queue_count, p->at);
     return SERIATIM_OK;
 }
 
@@ -343,24 +332,6 @@ static int pop_on_reply(seriatim_client *c, srt_request *r, const srt_reply *rep
 
 /* ---- The public part ----------------------------------------------------------------------- */
 
-/* Which of two queues goes first: strictly that which was named first, with weights that with the larger credit. */
-static void pop_order(seriatim_client *c, pop_state *p)
-{
-    size_t i, at;
-    for (i = 1; p->weights && i < p->queue_count; i++) {
-        size_t queue = p->queues[i];
-        int64_t weight = p->weights[i], credit = srt_client_queue_at(c, queue)->pop_credit + weight;
-        for (at = i; at > 0; at--) {
-            if (srt_client_queue_at(c, p->queues[at - 1])->pop_credit + p->weights[at - 1] >= credit)
-                break;
-            p->queues[at] = p->queues[at - 1];
-            p->weights[at] = p->weights[at - 1];
-        }
-        p->queues[at] = queue;
-        p->weights[at] = weight;
-    }
-}
-
 static int pop_check(seriatim_client *c, const seriatim_pop *pop)
 {
     size_t i;
@@ -383,6 +354,22 @@ static int pop_check(seriatim_client *c, const seriatim_pop *pop)
     return SERIATIM_OK;
 }
 
+/* With weights: puts the queues in the order of their turns. OK or NOMEM. */
+static int pop_order(seriatim_client *c, pop_state *p)
+{
+    size_t i;
+    p->turns = srt_arena_alloc(&p->args, p->queue_count * sizeof(srt_turn *));
+    if (!c->turns)
+        c->turns = c->own_turns = seriatim_turns_new(c->mem);
+    if (!p->turns || !c->turns)
+        return SERIATIM_NOMEM;
+    for (i = 0; i < p->queue_count; i++)
+        if (!(p->turns[i] = srt_turns_find(c->turns, srt_client_queue_at(c, p->queues[i]))))
+            return SERIATIM_NOMEM;
+    srt_turns_sort(c->turns, p->queues, p->turns, p->weights, p->queue_count);
+    return SERIATIM_OK;
+}
+
 static int pop_keep(seriatim_client *c, pop_state *p, const seriatim_pop *pop)
 {
     srt_arena_init(&p->args, c->mem);
@@ -399,7 +386,12 @@ static int pop_keep(seriatim_client *c, pop_state *p, const seriatim_pop *pop)
     p->ttr_us = (int64_t)(pop->ttr * 1e6 + 0.5);
     p->most = pop->max;
     p->next_ms = INT64_MAX;
-    return SERIATIM_OK;
+    return !p->weights || pop_order(c, p) == SERIATIM_OK ? SERIATIM_OK : srt_fail_plain(&c->error, SERIATIM_NOMEM);
+}
+
+void seriatim_client_share_turns(seriatim_client *c, seriatim_turns *turns)
+{
+    c->turns = turns;
 }
 
 int seriatim_pop_begin(seriatim_client *c, const seriatim_pop *pop)
@@ -425,7 +417,6 @@ int seriatim_pop_begin(seriatim_client *c, const seriatim_pop *pop)
         c->state = NULL;
         return status;
     }
-    pop_order(c, c->state);
     return srt_client_start(c, &operation, ((pop_state *)c->state)->queues[0]);
 }
 

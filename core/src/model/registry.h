@@ -37,11 +37,9 @@ typedef struct srt_queue {
     int withdrawn; /* it serves the queue no more */
     int unasked;   /* layout.lua is to be called for it */
     int unwritten; /* Redis does not have these settings yet */
-    /* Of a client: how many shards its next pop begins behind its first one, and how much the queue has gathered of its
-     * weight. */
+    /* Of a client: how many shards its next pop begins behind its first one. */
     unsigned pop_shard;
     unsigned pop_channels; /* shards whose wake-up channels it listens to */
-    int64_t pop_credit;
     /* Of a node: which of its failures are logged one by one. */
     struct {
         int64_t since_ms;   /* when the second began that the counts are of */

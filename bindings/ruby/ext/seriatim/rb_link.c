@@ -37,6 +37,8 @@ srb_link *srb_link_idle(VALUE self)
     return box;
 }
 
+static seriatim_turns *link_turns; /* of the process; written once, when the extension is loaded */
+
 /* Link.new(url, namespace, name, max_payload, url_from) */
 static VALUE link_initialize(VALUE self, VALUE url, VALUE ns, VALUE name, VALUE max_payload, VALUE url_from)
 {
@@ -51,6 +53,7 @@ static VALUE link_initialize(VALUE self, VALUE url, VALUE ns, VALUE name, VALUE 
     options.url_from = NIL_P(url_from) ? NULL : StringValueCStr(url_from);
     if (seriatim_link_new(&options, StringValueCStr(url), &box->link, &error) != SERIATIM_OK)
         srb_raise_error(&error);
+    seriatim_client_share_turns(seriatim_link_client(box->link), link_turns);
     RB_GC_GUARD(ns);
     RB_GC_GUARD(name);
     RB_GC_GUARD(url_from);
@@ -315,6 +318,7 @@ static VALUE link_close(VALUE self)
 void srb_init_link(void)
 {
     VALUE klass = rb_define_class_under(srb_native, "Link", rb_cObject);
+    link_turns = seriatim_turns_new(NULL); /* out of memory: each link has turns of its own */
     rb_define_alloc_func(klass, link_allocate);
     rb_define_method(klass, "initialize", link_initialize, 5);
     rb_define_method(klass, "queue", link_queue, 1);
