@@ -3,6 +3,8 @@
 local seriatim = require "seriatim"
 local suite = require "support.suite"
 
+local unpack = table.unpack or unpack
+
 suite.use { setup = setup, before_each = before_each, after_each = after_each, teardown = teardown }
 
 describe("seriatim.ick", function()
@@ -152,5 +154,92 @@ describe("seriatim.ick", function()
     assert.equal(3, timings["profile.ick.ickexchange.reserve_size"])
     assert.equal(1, timings["profile.ick.ickexchange.commit_members"])
     assert(timings["profile.ick.ickdel.time"])
+  end)
+
+  -- Random steps of two to four consumers on one set. Two of the objects have one name: each is the other's zombie, which goes on with a
+  -- batch that it was given long ago. A member that was added after the last reserve whose batch was committed must be given once more.
+  -- core/test/test_ick_walk.c does the same and looks into Redis after each step.
+  local END_ALL = "for _, who in ipairs(redis.call('ZRANGE', KEYS[1], 0, -1)) do redis.call('ZADD', KEYS[1], 1, who) end return 0"
+  local Walk = {}
+  Walk.__index = Walk
+
+  local function members(pairs_given)
+    local names = {}
+    for place, pair in ipairs(pairs_given) do
+      names[place] = pair[1]
+    end
+    return names
+  end
+
+  local function new_walk(name)
+    local walk = { name = name, users = {}, batches = {}, added = {}, done = {} }
+    for place, consumer in ipairs { "one", "one", "two", "three" } do
+      if place <= 2 or math.random(2) == 1 then
+        table.insert(walk.users, seriatim.ick { consumer = consumer })
+        table.insert(walk.batches, { {}, 0 }) -- members, the step of the reserve
+      end
+    end
+    return setmetatable(walk, Walk)
+  end
+
+  ---The consumer has processed its batch, whatever becomes of the commit.
+  function Walk:processed(at)
+    local batch, step = unpack(self.batches[at])
+    for _, member in ipairs(batch) do
+      self.done[member] = math.max(self.done[member] or 0, step)
+    end
+    self.batches[at] = { {}, step }
+    return batch
+  end
+
+  function Walk:end_reservations()
+    suite.redis:call("EVAL", END_ALL, 1, "seriatim:{/ick/" .. self.name .. "}:ends")
+  end
+
+  function Walk:step(number)
+    local at, what, size, options = math.random(#self.users), math.random(10), math.random(0, 5), { backwash = math.random(5) == 1 }
+    local user = self.users[at]
+    if what <= 4 then
+      local member = "m" .. math.random(12)
+      user:ickadd(self.name, math.random(50), member)
+      self.added[member] = number
+    elseif what <= 6 then
+      self.batches[at] = { members(user:ickreserve(self.name, size, options)), number }
+    elseif what <= 8 then
+      user:ickcommit(self.name, self:processed(at))
+    else
+      self.batches[at] = { members(user:ickexchange(self.name, size, self:processed(at), options)), number }
+    end
+    if math.random(64) == 1 then
+      self:end_reservations()
+    end
+  end
+
+  ---Members that should have been given once more, and were not.
+  function Walk:forgotten()
+    self:end_reservations()
+    local last, given, gone = seriatim.ick { consumer = "last" }, {}, {}
+    for _, member in ipairs(members(last:ickreserve(self.name, 100))) do
+      given[member] = true
+    end
+    last:ickdel(self.name)
+    for member, step in pairs(self.added) do
+      if step > (self.done[member] or 0) and not given[member] then
+        gone[#gone + 1] = member
+      end
+    end
+    return gone
+  end
+
+  it("R-ICK-13: gives each member again that was added after the reserve that gave it", function()
+    local seed = os.time()
+    math.randomseed(seed)
+    for number = 1, os.getenv("SOAK") and 500 or 3 do
+      local walk = new_walk("walk" .. number)
+      for step = 1, 200 do
+        walk:step(step)
+      end
+      assert.same({ seed, number, {} }, { seed, number, walk:forgotten() })
+    end
   end)
 end)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import math
+import os
+import random
 from collections.abc import Callable
 from fractions import Fraction
 from typing import Any
@@ -186,3 +188,71 @@ def test_r_ick_14_tells_statsd_of_each_call_once_with_its_sizes() -> None:
         "profile.ick.ickadd.pairs": 2, "profile.ick.ickreserve.max_size": 7, "profile.ick.ickcommit.members": 1,
         "profile.ick.ickexchange.reserve_size": 3, "profile.ick.ickexchange.commit_members": 1,
     }  # fmt: skip
+
+
+class Walk:
+    """
+    Random steps of two to four consumers on one set. Two of the objects have one name: each is the other's zombie, which
+    goes on with a batch that it was given long ago. A member that was added after the last reserve whose batch was
+    committed must be given once more. core/test/test_ick_walk.c does the same and looks into Redis after each step.
+    """
+
+    END_ALL = "for _, who in ipairs(redis.call('ZRANGE', KEYS[1], 0, -1)) do redis.call('ZADD', KEYS[1], 1, who) end return 0"
+
+    def __init__(self, name: str, chance: random.Random, redis: RedisServer) -> None:
+        self.name, self.chance, self.redis = name, chance, redis
+        names = ["one", "one", "two", "three"][: chance.randint(2, 4)]
+        self.users = [Ick(consumer=name) for name in names]
+        self.batches: list[tuple[list[Any], int]] = [([], 0) for _ in names]  # members, the step of the reserve
+        self.added: dict[str, int] = {}
+        self.done: dict[str, int] = {}
+
+    def step(self, number: int) -> None:
+        at = self.chance.randrange(len(self.users))
+        user, what, size, backwash = self.users[at], self.chance.randrange(10), self.chance.randrange(6), not self.chance.randrange(5)
+        if what < 4:
+            member = f"m{self.chance.randrange(12)}"
+            user.ickadd(self.name, self.chance.randrange(50), member)
+            self.added[member] = number
+        elif what < 6:
+            self.batches[at] = members(user.ickreserve(self.name, size, backwash=backwash)), number
+        elif what < 8:
+            user.ickcommit(self.name, self.processed(at))
+        else:
+            self.batches[at] = members(user.ickexchange(self.name, size, self.processed(at), backwash=backwash)), number
+        if not self.chance.randrange(32):
+            self.end_reservations()
+
+    def processed(self, at: int) -> list[Any]:
+        """The consumer has processed its batch, whatever becomes of the commit."""
+        batch, step = self.batches[at]
+        for member in batch:
+            self.done[member] = max(self.done.get(member, 0), step)
+        self.batches[at] = [], step
+        return batch
+
+    def end_reservations(self) -> None:
+        self.redis.call("EVAL", self.END_ALL, "1", "seriatim:{/ick/" + self.name + "}:ends")
+
+    def forgotten(self) -> set[Any]:
+        """Members that should have been given once more, and were not."""
+        self.end_reservations()
+        last = Ick(consumer="last")
+        given = members(last.ickreserve(self.name, 100))
+        last.ickdel(self.name)
+        return {member for member, step in self.added.items() if step > self.done.get(member, 0)} - set(given)
+
+
+def members(pairs: Any) -> list[Any]:
+    return [member for member, _ in pairs]
+
+
+@pytest.mark.limit(1800)
+def test_r_ick_13_gives_each_member_again_that_was_added_after_the_reserve_that_gave_it(redis: RedisServer) -> None:
+    seed = random.randrange(1 << 32)
+    chance = random.Random(seed)
+    for number in range(500 if os.environ.get("SOAK") else 3):
+        walk = Walk(f"walk{number}", chance, redis)
+        for step in range(1, 201):
+            walk.step(step)
+        assert (seed, number, walk.forgotten()) == (seed, number, set())

@@ -183,4 +183,69 @@ RSpec.describe Seriatim::Ick do
     )
     expect(statsd.times).to match_array(names.map { |name| "profile.ick.time.#{name}" } + %w[profile.ick.ickdel.time profile.ick.ickunlink.time])
   end
+
+  # Random steps of two to four consumers on one set. Two of the objects have one name: each is the other's zombie, which goes on with a
+  # batch that it was given long ago. A member that was added after the last reserve whose batch was committed must be given once more.
+  # core/test/test_ick_walk.c does the same and looks into Redis after each step.
+  class Walk
+    END_ALL = "for _, who in ipairs(redis.call('ZRANGE', KEYS[1], 0, -1)) do redis.call('ZADD', KEYS[1], 1, who) end return 0"
+
+    def initialize(name, random)
+      @name = name
+      @random = random
+      @users = %w[one one two three].first(random.rand(2..4)).map { |consumer| Seriatim::Ick.new(consumer: consumer) }
+      @batches = @users.map { [[], 0] } # members, the step of the reserve
+      @added = {}
+      @done = Hash.new(0)
+    end
+
+    def step(number)
+      at = @random.rand(@users.size)
+      case @random.rand(10)
+      when 0..3 then add(@users[at], number)
+      when 4..5 then @batches[at] = [members(@users[at].ickreserve(@name, @random.rand(6), backwash: @random.rand(5).zero?)), number]
+      when 6..7 then @users[at].ickcommit(@name, processed(at))
+      else @batches[at] = [members(@users[at].ickexchange(@name, @random.rand(6), processed(at), backwash: @random.rand(5).zero?)), number]
+      end
+      end_reservations if @random.rand(32).zero?
+    end
+
+    # @return [Array<String>] members that should have been given once more, and were not
+    def forgotten
+      end_reservations
+      last = Seriatim::Ick.new(consumer: "last")
+      given = members(last.ickreserve(@name, 100))
+      last.ickdel(@name)
+      @added.select { |member, step| step > @done[member] }.keys - given
+    end
+
+    private
+
+    def members(pairs) = pairs.map(&:first)
+    def end_reservations = REDIS.call("EVAL", END_ALL, 1, "seriatim:{/ick/#{@name}}:ends")
+
+    def add(user, number)
+      member = "m#{@random.rand(12)}"
+      user.ickadd(@name, @random.rand(50), member)
+      @added[member] = number
+    end
+
+    # The consumer has processed its batch, whatever becomes of the commit.
+    def processed(at)
+      members, step = @batches[at]
+      members.each { |member| @done[member] = [@done[member], step].max }
+      @batches[at] = [[], step]
+      members
+    end
+  end
+
+  it "R-ICK-13: gives each member again that was added after the reserve that gave it" do
+    random = Random.new
+    walks = ENV["SOAK"] ? 500 : 3
+    walks.times do |number|
+      walk = Walk.new("walk#{number}", random)
+      (1..200).each { |step| walk.step(step) }
+      expect([random.seed, number, walk.forgotten]).to eq([random.seed, number, []])
+    end
+  end
 end
