@@ -952,6 +952,8 @@ const seriatim_record *seriatim_query_result(const seriatim_client *client, size
  * between the read and the removal HANDLE     the handle of a payload, see seriatim_push_handles. INVALID: the text is
  * no handle, or of another queue. The result is 1, or 0 if the payload is being delivered, was, is dead or gone
  *   HANDLE_AT  a handle, and Unix time in seconds as a decimal text, "1790000000.5"
+ *   RECORD     an id, and what another system held of it, packed as core/scripts/client/import.lua says. INVALID: the
+ * queue does not exist. The result is 1, or 2 if a record of the source with this or a later sequence was added before
  *   QUEUE      nothing, or the name of the queue. INVALID while a node serves it, and if it holds ids (waiting,
  * running, parked, dead) unless its name is given. Pushes by clients that know the old layout wait until it is deleted;
  * the push of a worker creates the queue again

@@ -65,7 +65,7 @@ static int begin_query(seriatim_client *c, size_t queue, fuzz_input *in, int kin
 }
 
 /* How many texts an action takes. */
-enum { NOTHING = 0, IDS = 3, PAYLOAD = 2, HANDLE = 1, HANDLE_AT = 2, QUEUE = 0 };
+enum { NOTHING = 0, IDS = 3, PAYLOAD = 2, HANDLE = 1, HANDLE_AT = 2, RECORD = 2, QUEUE = 0 };
 
 static int begin_action(conversation *t, int kind)
 {

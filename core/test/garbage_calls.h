@@ -2,6 +2,8 @@
 #ifndef SRT_TEST_GARBAGE_CALLS_H
 #define SRT_TEST_GARBAGE_CALLS_H
 
+#include "imported.h"
+
 #define MAX_ARGS 24
 
 /* Options of a pushed job: score 7, an hour later, 2 failures, `later`, a context. */
@@ -76,6 +78,10 @@ static const struct call {
     {"delete_failed", 'S', {"1", "0", ""}},
     {"drop", 'S', {"1", "waiting", "hot", KEY}},
     {"drop", 'S', {"1", "dead", "bad", KEY}},
+    {"import", 'S', {"1", "merge", "hot", IMPORTED("w")}},
+    {"import", 'S', {"1", "last", "run", IMPORTED("w")}},
+    {"import", 'S', {"1", "list", "new", IMPORTED("w")}},
+    {"import", 'S', {"1", "list", "bad", IMPORTED("d")}},
     {"explain", 'S', {"1", "run"}},
     {"scheduled_page", 'S', {"1", "up", "-9000000000000000", "9000000000000000", "10", "", "", ""}},
     {"scheduled_page", 'S', {"1", "down", "0", "9000000000000000", "10", "4000000000000000", STAMP, "plan"}},

@@ -21,6 +21,7 @@
 #include "seriatim.h"
 #include "server.h"
 #include "allocation.h"
+#include "imported.h"
 
 /* ---- Scenarios of a client ----------------------------------------------------------------- */
 
@@ -126,12 +127,13 @@ static int act(seriatim_client *c, size_t queue, int kind)
 {
     static const seriatim_text ids[] = {{"a", 1}, {"b", 1}, {"unknown", 7}},
                                named[] = {{"a", 1}, {"{\"some\":\"payload\"}", 18}};
+    const seriatim_text record[] = {{"a", 1}, {IMPORTED("w"), sizeof IMPORTED("w") - 1}};
     const seriatim_text handle[] = {some_handle(), {"2000000000", 10}};
 #define X(number, name, takes, role) takes,
-    static const enum { NOTHING, IDS, PAYLOAD, HANDLE, HANDLE_AT, QUEUE } takes[] = {SERIATIM_ACTIONS(X)};
+    static const enum { NOTHING, IDS, PAYLOAD, HANDLE, HANDLE_AT, RECORD, QUEUE } takes[] = {SERIATIM_ACTIONS(X)};
 #undef X
-    const seriatim_text *const texts[] = {NULL, ids, named, handle, handle, NULL};
-    static const size_t counts[] = {0, 3, 2, 1, 2, 0};
+    const seriatim_text *const texts[] = {NULL, ids, named, handle, handle, record, NULL};
+    static const size_t counts[] = {0, 3, 2, 1, 2, 2, 0};
     return seriatim_action_begin(c, queue, kind, texts[takes[kind]], counts[takes[kind]]);
 }
 

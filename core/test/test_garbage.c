@@ -365,6 +365,10 @@ static void plausible(arguments *a, const struct call *c)
         const char *text = c->args[a->count];
         if (strcmp(text, SCHEDULED) == 0)
             set_argument(a, a->count, SCHEDULED, sizeof SCHEDULED - 1);
+        else if (strcmp(text, IMPORTED("w")) == 0)
+            set_argument(a, a->count, IMPORTED("w"), sizeof IMPORTED("w") - 1);
+        else if (strcmp(text, IMPORTED("d")) == 0)
+            set_argument(a, a->count, IMPORTED("d"), sizeof IMPORTED("d") - 1);
         else if (strcmp(text, OPTIONS) == 0 && text[1] == '\0')
             set_argument(a, a->count, OPTIONS, sizeof OPTIONS - 1);
         else if (text[0] == '\1')

@@ -70,6 +70,7 @@ describe("seriatim-lua", function()
     { { "explain", "nowhere", "1" }, 'unknown queue "nowhere"' },
     { { "stats", "nowhere" }, 'unknown queue "nowhere"' },
     { { "dead", "shoot", "q" }, "usage: seriatim-lua dead list" },
+    { { "import", "lowkiq", "q" }, "import needs Ruby, because the jobs of Lowkiq are in Ruby's own format" },
     { { "-C", "no_such.lua" }, "No such file" },
     { { "-C", "notes.txt" }, "must end in .lua or .json" },
     { { "-C", "unknown.lua" }, "unknown key theads; known are require, threads" },

@@ -115,6 +115,7 @@ WRONG: list[tuple[list[str], str]] = [
     (["explain", "nowhere", "1"], 'unknown queue "nowhere"'),
     (["stats", "nowhere"], 'unknown queue "nowhere"'),
     (["dead", "shoot", "q"], "usage: seriatim dead list"),
+    (["import", "lowkiq", "q"], "import needs Ruby, because the jobs of Lowkiq are in Ruby's own format"),
     (["-C", "no_such.yml"], "No such file"),
     (["-C", "app.py"], "must end in .yml, .yaml, .toml or .json"),
     (["-C", "unknown.yml"], "unknown key theads; known are require, threads"),

@@ -5,7 +5,7 @@ require "json"
 # What script/embed writes from core/definitions/operations.json: C tables, the methods of each language, lists of the documentation.
 class Operations
   ROW = Struct.new(:name, :takes, :web, :form, :part, :about, keyword_init: true)
-  TAKES = %w[nothing ids payload handle handle_at queue].freeze
+  TAKES = %w[nothing ids payload handle handle_at record queue].freeze
   FORMS = %w[range fetch list].freeze
 
   def initialize(path)
@@ -21,7 +21,7 @@ class Operations
       /* X(NUMBER, name): the roles of the dashboard, each of which may do what those before it may, but for the last. */
       #{c_table("ROLES", @roles) { [] }}
       /*
-       * X(NUMBER, name, takes, role): takes is NOTHING, IDS, PAYLOAD, HANDLE, HANDLE_AT or QUEUE; role is who may do it in the dashboard,
+       * X(NUMBER, name, takes, role): takes is NOTHING, IDS, PAYLOAD, HANDLE, HANDLE_AT, RECORD or QUEUE; role is who may do it in the dashboard,
        * ADMIN or OPERATOR; NONE: it has no route there.
        */
       #{c_table("ACTIONS", @actions) { |row| [row.takes.upcase, (row.web || "none").upcase] }}
@@ -65,7 +65,7 @@ class Operations
   def numbered_roles(between) = @roles.each.with_index(1).map { |row, number| "#{row.name}#{between}#{number}" }.join(", ")
 
   # Those that each language makes a method of.
-  def methods = @actions.reject { |row| row.takes == "queue" }
+  def methods = @actions.reject { |row| %w[record queue].include?(row.takes) }
   def made = @queries.reject { |row| row.form == "list" }
   def descending(row) = row.name.sub("range", "rev_range")
 

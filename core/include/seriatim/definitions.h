@@ -35,7 +35,7 @@
 #define SERIATIM_ROLES_COUNT 4
 
 /*
- * X(NUMBER, name, takes, role): takes is NOTHING, IDS, PAYLOAD, HANDLE, HANDLE_AT or QUEUE; role is who may do it in the dashboard,
+ * X(NUMBER, name, takes, role): takes is NOTHING, IDS, PAYLOAD, HANDLE, HANDLE_AT, RECORD or QUEUE; role is who may do it in the dashboard,
  * ADMIN or OPERATOR; NONE: it has no route there.
  */
 #define SERIATIM_ACTIONS(X) \
@@ -59,8 +59,9 @@
     X(MORGUE_DROP_PAYLOAD, morgue_drop_payload, PAYLOAD, ADMIN) /* Deletes one payload of a dead id. Returns 1, or 0 if no payload of the id is equal. */ \
     X(PAUSE, pause, NOTHING, OPERATOR) /* Stops claims of the queue until resume; running jobs go on. Returns the number of shards. */ \
     X(RESUME, resume, NOTHING, OPERATOR) /* Undoes pause. Returns the number of shards. */ \
+    X(IMPORT, import, RECORD, NONE) /* Adds payloads that another queue system held of one id, with their scores, time, retry_count and error, as waiting or dead. Returns 1, or 2 if this record was added before. */ \
     X(DELETE_QUEUE, delete_queue, QUEUE, NONE) /* Deletes the queue itself: layout, settings and, if its name is given, the ids that it holds. Refused while a node serves it. Returns 1. */
-#define SERIATIM_ACTIONS_COUNT 21
+#define SERIATIM_ACTIONS_COUNT 22
 
 /* X(NUMBER, name, form, descending): form is RANGE, FETCH or LIST; descending names the route of a RANGE that descends. */
 #define SERIATIM_QUERIES(X) \

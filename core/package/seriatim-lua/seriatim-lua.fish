@@ -1,6 +1,6 @@
 function __seriatim_verb
     for word in (commandline -opc)[2..-1]
-        if contains -- $word server push pop stats queues nodes explain delete pause resume dead scheduled check web completion man version help
+        if contains -- $word server push pop stats queues nodes explain delete pause resume dead scheduled import check web completion man version help
             echo $word
             return
         end
@@ -24,6 +24,7 @@ complete -c seriatim-lua -n 'contains -- (__seriatim_verb) none' -a 'pause' -d '
 complete -c seriatim-lua -n 'contains -- (__seriatim_verb) none' -a 'resume' -d 'undo pause'
 complete -c seriatim-lua -n 'contains -- (__seriatim_verb) none' -a 'dead' -d 'the morgue: ids that failed too often'
 complete -c seriatim-lua -n 'contains -- (__seriatim_verb) none' -a 'scheduled' -d 'payloads whose deliver_at has not come'
+complete -c seriatim-lua -n 'contains -- (__seriatim_verb) none' -a 'import' -d 'move the jobs of a queue of Lowkiq here'
 complete -c seriatim-lua -n 'contains -- (__seriatim_verb) none' -a 'check' -d 'verify what is stored; exit code 1 if something is wrong'
 complete -c seriatim-lua -n 'contains -- (__seriatim_verb) none' -a 'web' -d 'the dashboard, at http://127.0.0.1:9292/'
 complete -c seriatim-lua -n 'contains -- (__seriatim_verb) none' -a 'completion' -d 'print a shell\'s completion'
@@ -63,6 +64,12 @@ complete -c seriatim-lua -n 'contains -- (__seriatim_verb) scheduled' -a 'list c
 complete -c seriatim-lua -n 'contains -- (__seriatim_verb) scheduled' -l id -x -d 'list: only the payloads of this id'
 complete -c seriatim-lua -n 'contains -- (__seriatim_verb) scheduled' -l limit -x -d 'list: at most N rows (100)'
 complete -c seriatim-lua -n 'contains -- (__seriatim_verb) scheduled' -l json -d 'print JSON'
+complete -c seriatim-lua -n 'contains -- (__seriatim_verb) import' -a 'lowkiq'
+complete -c seriatim-lua -n 'contains -- (__seriatim_verb) import' -l from -x -d 'the Redis of the other queue system: redis://, rediss:// or unix:// (the one in use)'
+complete -c seriatim-lua -n 'contains -- (__seriatim_verb) import' -l watch -d 'go on until a signal, and move what producers still push'
+complete -c seriatim-lua -n 'contains -- (__seriatim_verb) import' -l create -d 'create the queue if it does not exist'
+complete -c seriatim-lua -n 'contains -- (__seriatim_verb) import' -l shards -x -d 'with --create: how many shards a new queue gets (5)'
+complete -c seriatim-lua -n 'contains -- (__seriatim_verb) import' -l json -d 'print JSON'
 complete -c seriatim-lua -n 'contains -- (__seriatim_verb) check' -a '(__seriatim_queues)'
 complete -c seriatim-lua -n 'contains -- (__seriatim_verb) check' -l repair -d 'repair what can be repaired without losing a payload'
 complete -c seriatim-lua -n 'contains -- (__seriatim_verb) check' -l json -d 'print JSON'
@@ -72,7 +79,7 @@ complete -c seriatim-lua -n 'contains -- (__seriatim_verb) web' -l token -x -d '
 complete -c seriatim-lua -n 'contains -- (__seriatim_verb) web' -l read-only -d 'refuse every request that changes something'
 complete -c seriatim-lua -n 'contains -- (__seriatim_verb) web' -l consume -d 'programs may push and consume by /api/v1/consume/'
 complete -c seriatim-lua -n 'contains -- (__seriatim_verb) completion' -a 'bash zsh fish'
-complete -c seriatim-lua -n 'contains -- (__seriatim_verb) help' -a 'server push pop stats queues nodes explain delete pause resume dead scheduled check web completion man version help'
+complete -c seriatim-lua -n 'contains -- (__seriatim_verb) help' -a 'server push pop stats queues nodes explain delete pause resume dead scheduled import check web completion man version help'
 complete -c seriatim-lua -s r -l require -r -F -d 'the application: a file, a folder or a module'
 complete -c seriatim-lua -s e -l environment -x -d 'production, development, ...'
 complete -c seriatim-lua -s v -l verbose -d 'log every job, and backtraces'

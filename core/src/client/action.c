@@ -10,6 +10,7 @@ typedef enum action_form {
     ACTION_ALL,    /* {began, cursor, changed}, again until the cursor is '' */
     ACTION_MORE,   /* the same, with ids, which are given again until the cursor is '' */
     ACTION_NAMED,  /* one payload: find tells its key, drop takes it */
+    ACTION_RECORD, /* an id and a record: an integer */
     ACTION_HANDLE, /* one payload, by its handle: handle.c */
     ACTION_QUEUE   /* the queue itself: delete.c */
 } action_form;
@@ -38,6 +39,7 @@ static const struct {
     [SERIATIM_KILL] = {srt_script_kill_failed, ACTION_MORE},
     [SERIATIM_CANCEL] = {srt_script_cancel, ACTION_HANDLE},
     [SERIATIM_RESCHEDULE] = {srt_script_reschedule, ACTION_HANDLE},
+    [SERIATIM_IMPORT] = {srt_script_import, ACTION_RECORD},
     [SERIATIM_DELETE_QUEUE] = {srt_script_none, ACTION_QUEUE},
 };
 
@@ -68,7 +70,7 @@ typedef struct action_state {
     srt_target *targets;
     size_t count;
     size_t next;                /* the first shard, or the first of the targets, that no call was sent for yet */
-    seriatim_text payload, key; /* of the one to drop; either may be empty */
+    seriatim_text payload, key; /* of the one to drop; either may be empty. payload: also a record */
     srt_queue *queue;
     int64_t changed;
 } action_state;
@@ -199,13 +201,24 @@ static int action_ask_named(seriatim_client *c, action_state *a, const char *key
     return srt_client_send(c, r);
 }
 
+static int action_ask_record(seriatim_client *c, action_state *a)
+{
+    srt_request *r = srt_client_shard_request(c, a->queue, a->targets[0].shard, srt_script_import);
+    if (!r)
+        return SERIATIM_NOMEM;
+    srt_request_text(r, a->queue->now.fold);
+    srt_request_arg(r, a->targets[0].id, a->targets[0].len);
+    srt_request_arg(r, a->payload.data, a->payload.len);
+    return srt_client_send(c, r);
+}
+
 /*
  * The queue does not exist. That is an error also of pause: the first push would make the queue, and it would not be
- * paused.
+ * paused; and of import: whoever hears that nothing failed removes what it has given.
  */
 static int action_without_queue(seriatim_client *c, const srt_queue *queue, int kind)
 {
-    if (kind != SERIATIM_PAUSE && kind != SERIATIM_RESUME)
+    if (kind != SERIATIM_PAUSE && kind != SERIATIM_RESUME && kind != SERIATIM_IMPORT)
         return SERIATIM_OK;
     return srt_client_fail(c, srt_fail(&c->error, SERIATIM_INVALID,
                                        "there is no queue \"%.*s\" yet: its first push or server makes it",
@@ -246,6 +259,8 @@ static int action_send(seriatim_client *c, srt_queue *queue)
     a->count = srt_targets_route(a->targets, a->count, queue->shards_count);
     if (form == ACTION_NAMED)
         return action_ask_named(c, a, a->key.data, a->key.len, NULL);
+    if (form == ACTION_RECORD)
+        return action_ask_record(c, a);
     /* A call that pauses or resumes a shard is short, so all shards are called at once. */
     for (calls = 0; status == SERIATIM_OK && action_has_next(a) && (calls < ACTION_AHEAD || form == ACTION_SHARD);
          calls++)
@@ -258,7 +273,7 @@ static int action_on_reply(seriatim_client *c, srt_request *r, const srt_reply *
     action_state *a = c->state;
     action_form form = action_table[a->kind].form;
     const srt_token *root = &reply->tokens[0];
-    if (form == ACTION_SHARD || form == ACTION_IDS || r->script == srt_script_drop) {
+    if (form == ACTION_SHARD || form == ACTION_IDS || form == ACTION_RECORD || r->script == srt_script_drop) {
         if (root->type != SRT_INTEGER)
             return srt_operator_protocol(c, "an action");
         a->changed += srt_token_int(root);
@@ -284,10 +299,13 @@ static int action_on_reply(seriatim_client *c, srt_request *r, const srt_reply *
 /* Copies the ids that the action is for. by_key: the text behind the id is a payload's key. */
 static int action_take(seriatim_client *c, action_state *a, const seriatim_text *texts, size_t count, int by_key)
 {
-    int named = action_table[a->kind].form == ACTION_NAMED, status = SERIATIM_OK;
+    action_form form = action_table[a->kind].form;
+    int named = form == ACTION_NAMED || form == ACTION_RECORD, status = SERIATIM_OK;
     seriatim_text *given = by_key ? &a->key : &a->payload;
     if (named && (count != 2 || !texts))
-        return srt_fail(&c->error, SERIATIM_INVALID, "an id and one of its payloads are to be given");
+        return srt_fail(&c->error, SERIATIM_INVALID,
+                        form == ACTION_RECORD ? "an id and its record are to be given"
+                                              : "an id and one of its payloads are to be given");
     if (named || srt_action_takes_ids(a->kind)) {
         a->count = named ? 1 : count;
         status = srt_targets_copy(c, &a->args, texts, a->count, &a->targets);

@@ -42,6 +42,7 @@ local ERROR_OF = { -- a part of what explain gives, and what is said before its 
   { "behind", "the error of what waits behind the run" },
   { "dead", "the error of its death" },
 }
+local IMPORT_USAGE = "import lowkiq QUEUE [--from URL] [--watch]"
 local QUEUES_USAGE = "queues [list] | queues delete QUEUE [--force QUEUE]"
 local DEAD_USAGE = "dead list|retry|delete QUEUE [ID...] [--all]"
 local POP_USAGE = "pop QUEUE... [--wait SECONDS] [--ack]"
@@ -710,6 +711,15 @@ local function all_repaired(findings)
     end
   end
   return true
+end
+
+-- The jobs of Lowkiq are in Ruby's own format.
+function VERBS:import(words)
+  exactly(words, 2, 2, IMPORT_USAGE)
+  if words[1] ~= "lowkiq" then
+    errors.usage("usage: seriatim-lua " .. IMPORT_USAGE)
+  end
+  errors.usage("import needs Ruby, because the jobs of Lowkiq are in Ruby's own format: use the command of the gem seriatim")
 end
 
 function VERBS:check(names)

@@ -53,6 +53,8 @@ local ROWS = {
   { "--repair", "repair" },
   { "--error", "error", text },
   { "--id", "id", text },
+  { "--from", "from", text },
+  { "--watch", "watch" },
   { "-V, --version", "version" },
   { "-h, --help", "help" },
 }

@@ -13,7 +13,7 @@ import sys
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import datetime
-from typing import Any, Final
+from typing import Any, Final, NoReturn
 
 from .. import _log, _native
 from .._client import pool
@@ -47,6 +47,7 @@ FIGURES: Final = (
 QUEUE_FIGURES: Final = ("length", "lag", "busy", "paused", "parked", "morgue_length")
 MORGUE: Final = ("morgue_length",)
 RECORDS: Final = ("length", "busy", "parked", "morgue_length")  # of a queue
+IMPORT_USAGE: Final = "import lowkiq QUEUE [--from URL] [--watch]"
 QUEUES_USAGE: Final = "queues [list] | queues delete QUEUE [--force QUEUE]"
 DELETE_USAGE: Final = "delete QUEUE ID..."
 DEAD_PAGE: Final = 200  # records a query, whose payloads come with them
@@ -112,6 +113,8 @@ class Operators:
             return self._delete(*exactly(words, 2, len(words), DELETE_USAGE))
         elif verb == "check":
             return self._check(words)
+        elif verb == "import":
+            refuse_import(exactly(words, 2, 2, IMPORT_USAGE))
         elif verb == "web":
             exactly(words, 0, 0, "web [--bind ADDRESS] [--port N]")
             return WebCommand(self._options).run()
@@ -388,6 +391,13 @@ class Operators:
 
 
 # ---- input
+
+
+def refuse_import(words: list[str]) -> NoReturn:
+    """The jobs of Lowkiq are in Ruby's own format."""
+    if words[0] != "lowkiq":
+        raise UsageError(f"usage: seriatim {IMPORT_USAGE}")
+    raise UsageError("import needs Ruby, because the jobs of Lowkiq are in Ruby's own format: use the command of the gem seriatim")
 
 
 def exactly(words: list[str], least: int, most: int, usage: str) -> list[str]:

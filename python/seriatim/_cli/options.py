@@ -81,12 +81,12 @@ class Options:
         self._option("--log-format", log_format)
 
     def _verb_options(self) -> None:
-        self._flags("--json", "--all", "--create", "--repair", "--read-only", "--consume", "--ack")
+        self._flags("--json", "--all", "--create", "--repair", "--read-only", "--consume", "--ack", "--watch")
         for name in ("--limit", "--shards", "--port"):
             self._option(name, int)
         for name in ("--delay", "--score", "--wait"):
             self._option(name, finite)
-        for name in ("--force", "--error", "--id", "--bind", "--token"):
+        for name in ("--force", "--error", "--id", "--bind", "--token", "--from"):
             self._option(name)
 
     def _option(self, names: str, convert: Callable[[str], Any] = str, **other: Any) -> None:

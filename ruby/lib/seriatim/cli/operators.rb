@@ -14,6 +14,7 @@ module Seriatim
       MORGUE = %i[morgue_length].freeze
       RECORDS = %i[length busy parked morgue_length].freeze # of a queue
       QUEUES_USAGE = "queues [list] | queues delete QUEUE [--force QUEUE]"
+      IMPORT_USAGE = "import lowkiq QUEUE [--from URL] [--watch]"
       POP_USAGE = "pop QUEUE... [--wait SECONDS] [--ack]"
       SCHEDULED_USAGE = "scheduled list QUEUE [--id ID] | scheduled cancel QUEUE HANDLE... | scheduled reschedule QUEUE HANDLE TIME"
       PAYLOAD_SHOWN = 60 # characters, in a table
@@ -60,6 +61,7 @@ module Seriatim
         when "nodes" then exactly(words, 0..0, "nodes") && nodes
         when "delete" then delete(*exactly(words, 2.., "delete QUEUE ID..."))
         when "queues" then queues(*exactly(words, 0..2, QUEUES_USAGE))
+        when "import" then import(*exactly(words, 2..2, IMPORT_USAGE))
         end
       end
 
@@ -180,6 +182,13 @@ module Seriatim
         queue, id, fence, count, payloads = delivery.then { |d| [Log.utf8(d.queue).inspect, Log.utf8(d.id).inspect, d.fence, d.deliveries, d.payloads] }
         say("queue #{queue}, id #{id}, fence #{fence}, delivery #{count}: #{payloads.size} payload#{"s" if payloads.size > 1}")
         payloads.each { |payload| print_json(payload) }
+      end
+
+      def import(system, queue)
+        raise UsageError, "usage: seriatim #{IMPORT_USAGE}" unless system == "lowkiq"
+
+        require "seriatim/cli/import_command"
+        ImportCommand.new(pushed_to(queue), queue, known(queue), @options).run
       end
 
       def stats(names)

@@ -1,0 +1,50 @@
+# frozen_string_literal: true
+
+require "zlib"
+
+# Writes the keys of Lowkiq 1.2, as its producers, its servers and their deaths leave them.
+class LowkiqWriter
+  # @param redis [RedisServer]
+  def initialize(redis, name, shards: 5)
+    @redis = redis
+    @prefix = "lowkiq:A:v1:#{name}"
+    @shards = shards
+  end
+
+  def key(*parts) = [@prefix, *parts].join(":")
+  def shard(id) = Zlib.crc32(id.to_s) % @shards
+  def call(*words) = @redis.call(*words)
+
+  # A push, or the return of a failed job.
+  # @param payloads [Hash] payload => score
+  def wait(id, payloads, time: Time.now.to_f, retries: -1, error: nil)
+    call("ZADD", key("all_ids_lex"), 0, id)
+    call("ZADD", key("all_ids_scored_by_perfrom_in"), "NX", time, id)
+    call("ZADD", key("all_ids_scored_by_retry_count"), "NX", retries, id)
+    call("ZADD", key("ids_scored_by_perform_in", shard(id)), "NX", time, id)
+    payloads.each { |payload, score| call("ZADD", key("payloads", id), "NX", score, Marshal.dump(payload)) }
+    call("HSET", key("errors"), id, error) if error
+  end
+
+  # A job of a server that died.
+  def process(id, payloads, time: Time.now.to_f, retries: -1, error: nil)
+    call("HSET", key("processing_length_by_shard"), shard(id), 1)
+    call("HSET", key("processing:ids_with_perform_in", shard(id)), id, time)
+    call("HSET", key("processing:ids_with_retry_count", shard(id)), id, retries)
+    call("HSET", key("processing:errors", shard(id)), id, error) if error
+    strand("processing:payloads", id, payloads)
+  end
+
+  def bury(id, payloads, time: Time.now.to_f, error: nil)
+    call("ZADD", key("morgue:all_ids_lex"), 0, id)
+    call("ZADD", key("morgue:all_ids_scored_by_updated_at"), time, id)
+    call("HSET", key("morgue:errors"), id, error) if error
+    strand("morgue:payloads", id, payloads)
+  end
+
+  # Payloads that no index names.
+  def strand(part, id, payloads) = payloads.each { |payload, score| call("ZADD", key(part, id), score, Marshal.dump(payload)) }
+
+  # The keys of Lowkiq that are left.
+  def keys = call("KEYS", "#{@prefix}:*").reject { |name| name.start_with?(key("seriatim")) }
+end
