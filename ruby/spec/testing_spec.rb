@@ -123,6 +123,7 @@ RSpec.describe "Seriatim.testing!" do
       expect { worker.metrics }.to raise_error(Seriatim::Invalid, /metrics needs Redis/)
       expect { worker.actions.pause }.to raise_error(Seriatim::Invalid, /the action pause needs Redis/)
       expect { Seriatim.pop("Recorder", wait: 0) }.to raise_error(Seriatim::Invalid, /pop needs Redis/)
+      expect { Seriatim::Server.new(workers: [worker]).start }.to raise_error(Seriatim::Invalid, /a server needs Redis/)
     end
 
     it "R-TEST-9: clears and drains all workers in order of time" do

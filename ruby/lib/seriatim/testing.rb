@@ -87,12 +87,20 @@ module Seriatim
 
     # Whatever asks for connections gets what stands in for Redis.
     module Detour
-      %i[current poppers].each do |name|
-        define_method(name) { Testing.current || super() }
+      %i[current poppers web web_changes web_polls].each do |name|
+        define_method(name) { |*arguments| Testing.current || super(*arguments) }
+      end
+    end
+
+    # A server has connections of its own.
+    module NoServer
+      def start
+        Testing.current ? Testing.current.refuse("a server") : super
       end
     end
     Pool.singleton_class.prepend(Detour)
-    private_constant :Detour
+    Server.prepend(NoServer)
+    private_constant :Detour, :NoServer
   end
 
   # What a worker has in the test mode :fake.

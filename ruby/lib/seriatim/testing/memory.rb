@@ -32,7 +32,8 @@ module Seriatim
       # ---- as a connection
 
       # As {Connection#push}.
-      def push(settings, jobs, payloads, _wait, _seconds, handles)
+      def push(settings, jobs, payloads, _wait, _seconds, handles, outbox = nil)
+        refuse("an outbox") if outbox
         added, folded, refused, scheduled, stale, handles = @lock.synchronize do
           @fake.push(number(settings), jobs, payloads, handles, now)
         end
@@ -93,6 +94,13 @@ module Seriatim
         nil
       end
 
+      # @param name [String, Symbol] of what was called
+      # @raise [Invalid]
+      def refuse(name)
+        raise Invalid, "#{name} needs Redis, and Seriatim.testing! has turned it off here; there are perform_async, jobs, dead_jobs, " \
+                       "perform_one, drain, clear, actions.cancel and actions.reschedule"
+      end
+
       private
 
       def forget
@@ -100,11 +108,6 @@ module Seriatim
         @numbers = {}
         @settings = {}
         @pushed = []
-      end
-
-      def refuse(name)
-        raise Invalid, "#{name} needs Redis, and Seriatim.testing! has turned it off here; there are perform_async, jobs, dead_jobs, " \
-                       "perform_one, drain, clear, actions.cancel and actions.reschedule"
       end
 
       # By Time.now, which tests may stub.
