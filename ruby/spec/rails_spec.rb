@@ -18,6 +18,7 @@ RSpec.describe "Rails", limit: 240 do
     write("config/environment.rb", <<~RUBY)
       require "logger"
       require "rails"
+      require "action_controller" if Rails::VERSION::MAJOR > 6 # whose eager loading needs it
       require "seriatim"
       class TestApplication < Rails::Application
         config.root = #{@dir.inspect}
@@ -82,7 +83,7 @@ RSpec.describe "Rails", limit: 240 do
   it "wraps each delivery in the application's reloader" do
     require "rails"
     wrapped = []
-    application = Struct.new(:reloader).new(Class.new { define_singleton_method(:wrap) { |&block| (wrapped << 1) && block.call } })
+    application = Struct.new(:reloader).new(Class.new { define_singleton_method(:wrap) { |**, &block| (wrapped << 1) && block.call } })
     require "seriatim/rails"
     Seriatim.server_middlewares = [Seriatim::Rails::Reloader.new(application)]
     recorder = worker("Wrapped")
