@@ -88,6 +88,17 @@ RSpec.describe "ActiveJob" do
     expect(now - begun).to be > 0.9
   end
 
+  it "R-JOB-2: retries at once in the test mode :inline" do
+    skip "there is no test mode" unless Seriatim.respond_to?(:testing!)
+    job = job_class do
+      done(executions)
+      raise ArgumentError if executions < 3
+    end
+    job.retry_on(ArgumentError, wait: 1.hour)
+    Seriatim.testing!(:inline) { job.perform_later }
+    expect(Array.new(@done.size) { @done.pop }).to eq([1, 2, 3])
+  end
+
   it "R-JOB-2: enqueues a retry on another queue as a new job, and goes on" do
     job = job_class do |number|
       done([number, queue_name])
