@@ -15,15 +15,20 @@ class LowkiqWriter
   def shard(id) = Zlib.crc32(id.to_s) % @shards
   def call(*words) = @redis.call(*words)
 
+  # Runs all commands at once, as the transactions of Lowkiq do: an import that runs meanwhile sees all of them or none.
+  ALL = "local i = 1 while i <= #ARGV do redis.call(unpack(ARGV, i + 1, i + ARGV[i])) i = i + 1 + ARGV[i] end"
+
+  def transact(commands) = call("EVAL", ALL, 0, *commands.flat_map { |words| [words.size, *words] })
+
   # A push, or the return of a failed job.
   # @param payloads [Hash] payload => score
   def wait(id, payloads, time: Time.now.to_f, retries: -1, error: nil)
-    call("ZADD", key("all_ids_lex"), 0, id)
-    call("ZADD", key("all_ids_scored_by_perfrom_in"), "NX", time, id)
-    call("ZADD", key("all_ids_scored_by_retry_count"), "NX", retries, id)
-    call("ZADD", key("ids_scored_by_perform_in", shard(id)), "NX", time, id)
-    payloads.each { |payload, score| call("ZADD", key("payloads", id), "NX", score, Marshal.dump(payload)) }
-    call("HSET", key("errors"), id, error) if error
+    index = [["ZADD", key("all_ids_lex"), 0, id],
+             ["ZADD", key("all_ids_scored_by_perfrom_in"), "NX", time, id],
+             ["ZADD", key("all_ids_scored_by_retry_count"), "NX", retries, id],
+             ["ZADD", key("ids_scored_by_perform_in", shard(id)), "NX", time, id]]
+    index << ["HSET", key("errors"), id, error] if error
+    transact(index + payloads.map { |payload, score| ["ZADD", key("payloads", id), "NX", score, Marshal.dump(payload)] })
   end
 
   # A job of a server that died.
