@@ -9,7 +9,7 @@ class NodeFields
   PYTHON = { "integer" => "int", "milliseconds" => "float", "text" => "str" }.freeze
   LUA = { "integer" => "number", "milliseconds" => "number", "text" => "string" }.freeze
   SHOWN = %w[text number bytes time ahead].freeze # the formats of core/web/pages/nodes.js and of the three commands
-  PAGE = %w[second third].freeze
+  PAGE = %w[second third fourth].freeze
   LOCALES = %w[de en es fr ja].freeze
 
   def initialize(path)

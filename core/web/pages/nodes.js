@@ -20,10 +20,10 @@ const ahead = (seconds) => `${seconds < 0 ? "−" : "+"}${duration(Math.abs(seco
 // definitions: node fields, written by script/embed from core/definitions/nodes.json
 
 const FIELDS = [
-  { name: "language", shownAs: "text", page: "second" },
+  { name: "language", shownAs: "text", page: "fourth" },
   { name: "version", shownAs: "text", page: "second" },
-  { name: "threads", shownAs: "number", page: "second" },
-  { name: "since", shownAs: "time", page: "third" },
+  { name: "threads", shownAs: "number", page: "fourth" },
+  { name: "since", shownAs: "time", page: "fourth" },
   { name: "rss", shownAs: "bytes", page: "third" },
   { name: "clock_skew", shownAs: "ahead", page: "third" },
 ];
