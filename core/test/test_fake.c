@@ -118,7 +118,7 @@ static void test_r_test_2_retries_end_in_the_morgue_and_are_told(void **state)
     assert_int_equal(push_job(&f, "a", "2", 0), SERIATIM_OK);
     assert_int_equal(take(&f, NOW), 1);
     assert_int_equal(settle(&f, SRT_FAKE_FAIL, "boom", NULL, 0), SERIATIM_OK);
-    assert_true(srt_fake_next(f.fake, f.queue, &at));
+    assert_true(srt_fake_next(f.fake, f.queue, NOW, &at));
     assert_int_equal(at, NOW + 60000000);
     assert_int_equal(take(&f, NOW), 0);
     assert_int_equal(take(&f, at), 1);
@@ -167,7 +167,7 @@ static void test_r_test_2_clear_ends_runs(void **state)
     outcome.fence = srt_fake_taken(f.fake, 0)->fence;
     srt_fake_clear(f.fake, f.queue);
     assert_int_equal(srt_fake_settle(f.fake, f.queue, &outcome, NOW), SERIATIM_STALE);
-    assert_false(srt_fake_next(f.fake, f.queue, &at));
+    assert_false(srt_fake_next(f.fake, f.queue, NOW, &at));
     close_fake(&f);
 }
 

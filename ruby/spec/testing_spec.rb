@@ -47,6 +47,15 @@ RSpec.describe "Seriatim.testing!" do
       expect(given(orders).flat_map(&:keys)).to eq(%w[now soon late after])
     end
 
+    it "R-TEST-4: runs what is due while the clock of the test stands still" do
+      orders = worker
+      allow(Time).to receive(:now).and_return(Time.at(1_800_000_000))
+      3.times { |id| orders.perform_async([{ id: id }]) }
+      orders.perform_async([{ id: "later", delay: 1 }])
+      expect(orders.drain(at: Time.now)).to eq(3)
+      expect(orders.drain(at: Time.now + 1)).to eq(1)
+    end
+
     it "R-TEST-5: records a failure, then raises what perform raised; raise: false goes on to the morgue" do
       told = []
       orders = worker("Failing", max_retry_count: 2) { raise IOError, "no" }

@@ -176,7 +176,13 @@ static void fake_note_earliest(int64_t time, int64_t *at, int *found)
     *found = 1;
 }
 
-int srt_fake_next(const srt_fake *fake, size_t queue, int64_t *at)
+/* Of a waiting record. */
+static int64_t fake_due(const srt_fake_record *record, int64_t now)
+{
+    return record->place == SRT_FAKE_READY && record->due > now ? now : record->due;
+}
+
+int srt_fake_next(const srt_fake *fake, size_t queue, int64_t now, int64_t *at)
 {
     const srt_fake_queue *q = queue < fake->queue_count ? fake->queues[queue] : NULL;
     size_t i, k;
@@ -184,7 +190,7 @@ int srt_fake_next(const srt_fake *fake, size_t queue, int64_t *at)
     for (i = 0; q && i < q->id_count; i++) {
         const srt_fake_id *id = q->ids[i];
         if (id->waiting.there && !id->fence && id->waiting.place != SRT_FAKE_PARKED_PLACE)
-            fake_note_earliest(id->waiting.due, at, &found);
+            fake_note_earliest(fake_due(&id->waiting, now), at, &found);
         for (k = 0; k < id->scheduled.count; k++)
             fake_note_earliest(id->scheduled.items[k]->deliver_at, at, &found);
     }

@@ -120,11 +120,11 @@ static VALUE fake_reschedule(VALUE self, VALUE queue, VALUE handle, VALUE at, VA
     return changed ? Qtrue : Qfalse;
 }
 
-/* fake.next(queue) -> Unix time in microseconds, or nil: nothing will be due */
-static VALUE fake_next(VALUE self, VALUE queue)
+/* fake.next(queue, now) -> Unix time in microseconds, or nil: nothing will be due */
+static VALUE fake_next(VALUE self, VALUE queue, VALUE now)
 {
     int64_t at;
-    return srt_fake_next(fake_of(self)->fake, NUM2SIZET(queue), &at) ? LL2NUM(at) : Qnil;
+    return srt_fake_next(fake_of(self)->fake, NUM2SIZET(queue), NUM2LL(now), &at) ? LL2NUM(at) : Qnil;
 }
 
 static VALUE fake_rows(const srt_fake *fake, size_t count)
@@ -239,7 +239,7 @@ void srb_init_fake(void)
     rb_define_method(klass, "push", fake_push, 5);
     rb_define_method(klass, "cancel", fake_cancel, 2);
     rb_define_method(klass, "reschedule", fake_reschedule, 4);
-    rb_define_method(klass, "next", fake_next, 1);
+    rb_define_method(klass, "next", fake_next, 2);
     rb_define_method(klass, "take", fake_take, 3);
     rb_define_method(klass, "take_exhausted", fake_take_exhausted, 1);
     rb_define_method(klass, "settle", fake_settle, -1);

@@ -30,9 +30,11 @@ int srt_fake_cancel(srt_fake *fake, size_t queue, seriatim_text handle, int *cha
 int srt_fake_reschedule(srt_fake *fake, size_t queue, seriatim_text handle, seriatim_text at, int64_t now,
                         int *changed);
 
-/* *at: when the next id of the queue is due, or its next scheduled payload arrives. Returns 0 if no such time exists.
+/*
+ * *at: when the next id of the queue is due, or its next scheduled payload arrives; for an id that is ready, at most
+ * `now`: of several pushes in the same microsecond, the later ones arrive after it. Returns 0 if no such time exists.
  */
-int srt_fake_next(const srt_fake *fake, size_t queue, int64_t *at);
+int srt_fake_next(const srt_fake *fake, size_t queue, int64_t now, int64_t *at);
 
 /*
  * Claims up to `limit` ids of one shard that are due at `now`, as a server does. *count: how many; 0: nothing is due.

@@ -148,7 +148,7 @@ module Seriatim
         end
       end
 
-      def due(worker) = @lock.synchronize { @fake.next(number(worker.queue_settings)) }
+      def due(worker) = @lock.synchronize { @fake.next(number(worker.queue_settings), now) }
 
       def rows(worker)
         list = @lock.synchronize { @fake.list(number(worker.queue_settings)) }
