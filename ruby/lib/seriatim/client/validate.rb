@@ -33,8 +33,6 @@ module Seriatim
     def wait_timeout(seconds) = seconds("wait_timeout", seconds, 0.001..10.0)
     def push_timeout(seconds) = seconds("push_timeout", seconds, 0.1..50.0)
 
-    def flag(field, value) = [true, false].include?(value) ? value : refuse(field, "true or false", value)
-
     def word(field, value, words)
       word = value.to_sym if value.is_a?(String) || value.is_a?(Symbol)
       words.include?(word) ? word : refuse(field, "one of #{words.join(", ")}", value)
