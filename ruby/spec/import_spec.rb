@@ -3,6 +3,7 @@
 require_relative "spec_helper"
 require_relative "support/command"
 require_relative "support/lowkiq_writer"
+require "delegate"
 require "seriatim/import/lowkiq"
 
 RSpec.describe "import lowkiq", limit: 240 do
@@ -146,6 +147,20 @@ RSpec.describe "import lowkiq", limit: 240 do
     200.times { |i| old.wait("id#{i}", { i => i }) }
     [importer, importer].map { |each| Thread.new { each.run } }.each(&:join)
     expect(consume.map(&:last).sort).to eq((0...200).to_a)
+  end
+
+  # Between the two looks at the waiting ids: the index of all ids was empty.
+  it "R-LOWKIQ-8: what is pushed while it looks is no orphan" do
+    writer = old
+    pushing = Class.new(SimpleDelegator) do
+      define_method(:call) do |*words|
+        looks = words.last == "all_ids_scored_by_perfrom_in"
+        writer.wait("new", { 1 => 1 }) if looks && !@pushed
+        @pushed ||= looks
+        super(*words)
+      end
+    end
+    expect(import(pushing.new(connection))).to eq(waiting: 1, payloads: 1)
   end
 
   it "R-LOWKIQ-9: takes an id with many payloads, or large ones, in parts" do

@@ -69,8 +69,8 @@ module Seriatim
       private
 
       def take_new
-        drain(:waiting, 0, "all_ids_lex")
-        drain(:waiting, 3, "all_ids_scored_by_perfrom_in")
+        drain(:waiting, "all_ids_lex")
+        drain(:waiting, "all_ids_scored_by_perfrom_in")
         drain(:dead)
       end
 

@@ -71,11 +71,12 @@ module Seriatim
       # Each begins with the library, and returns {ids that were looked at, those of them that had no payload}. ARGV: 1 prefix, 2 now in
       # microseconds, 3 how many ids, 4.. its own.
       SCRIPTS = {
-        waiting: <<~LUA, # 4 the kind, 5 the index whose ids are taken
-          local ids = call('ZRANGE', P .. ARGV[5], 0, ARGV[3] - 1)
+        waiting: <<~LUA, # 4 the index whose ids are taken. Those that the index of all ids lacks are orphans
+          local ids = call('ZRANGE', P .. ARGV[4], 0, ARGV[3] - 1)
           for i = 1, #ids do
             if full() then break end
-            if stage_waiting(tonumber(ARGV[4]), ids[i], P .. 'payloads:' .. ids[i]) then forget(ids[i]) end
+            local kind = call('ZSCORE', P .. 'all_ids_lex', ids[i]) and 0 or 3
+            if stage_waiting(kind, ids[i], P .. 'payloads:' .. ids[i]) then forget(ids[i]) end
           end
           return {taken, empty}
         LUA
