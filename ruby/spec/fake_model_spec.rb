@@ -5,7 +5,8 @@ require_relative "spec_helper"
 require_relative "../../spec/crash/kit/clock"
 
 # The queues in memory of the test modes against Redis: random sequences of pushes, runs, failures and actions must give the same
-# deliveries, results and morgue in both. Redis has a clock of its own, which the sequence moves. SOAK=1: 1,000 sequences.
+# deliveries, results and morgue in both. Redis has a clock of its own, which the sequence moves. SOAK=1: 1,000 sequences of a new
+# seed; SEED: those of a seed that an error names.
 RSpec.describe "Native::Fake and Redis" do
   before(:context) { @redis = ShiftedRedis.new }
   after(:context) { @redis.remove }
@@ -203,7 +204,8 @@ RSpec.describe "Native::Fake and Redis" do
 
   it "R-TEST-1: give the same deliveries and results for random sequences in all fold modes", limit: 3000 do
     Seriatim.redis = @redis.url
-    seed = Integer(ENV.fetch("SEED", Random.new_seed % 1_000_000_000))
+    # The first sequence of this seed was one in some thousand that found a mistake: a score that a checkpoint had ended counted no more.
+    seed = Integer(ENV.fetch("SEED", ENV["SOAK"] ? Random.new_seed % 1_000_000_000 : 126_128_272))
     (ENV["SOAK"] ? 1000 : 60).times do |number|
       random = Random.new(seed + number)
       sequence = Sequence.new(random_worker(number, random), @redis.clock, random)

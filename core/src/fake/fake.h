@@ -81,6 +81,8 @@ typedef struct srt_fake_id {
     srt_fake_entries scheduled;
     int64_t fence; /* of its run; 0: it does not run */
     size_t done;   /* payloads of its run that checkpoints have ended */
+    int scored;    /* one of these had a score of its own: */
+    double highest;
     double remembered;
     int64_t remembered_until; /* microseconds; 0: no score is remembered */
 } srt_fake_id;

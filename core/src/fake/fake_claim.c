@@ -172,6 +172,7 @@ static int fake_claim_ids(srt_fake *fake, srt_fake_queue *q, size_t limit, size_
             return fake->taken_count ? SERIATIM_OK : SERIATIM_NOMEM;
         fake->taken[fake->taken_count - 1].fence = id->fence = q->tick = fence;
         id->done = 0;
+        id->scored = 0;
         *shard = fake_shard_of(q, id);
         payloads += id->waiting.entries.count;
         bytes += fake_bytes_of(&id->waiting.entries);

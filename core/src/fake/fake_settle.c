@@ -13,19 +13,24 @@ static int64_t fake_microseconds(double seconds)
 
 /* ---- Scores that are remembered ------------------------------------------------------------------------ */
 
-/* The highest score that was given to one of the first `count` entries is remembered. 0: none has one. */
+/*
+ * The highest score that was given to one of the first `count` entries, or to one that a checkpoint of the run has
+ * ended, is remembered. 0: none has one.
+ */
 static int fake_remember(const srt_fake_queue *q, srt_fake_id *id, size_t count)
 {
     const srt_fake_entries *list = &id->waiting.entries;
     int64_t until = q->now + q->known->now.remember_score;
-    int is_known = id->remembered_until > q->now, found = 0;
-    double score = 0;
+    int is_known = id->remembered_until > q->now, found = id->scored;
+    double score = id->highest;
     size_t i;
     for (i = 0; q->known->now.remember_score > 0 && i < count; i++) {
         if (list->items[i]->scored && (!found || list->items[i]->score > score))
             score = list->items[i]->score;
         found |= list->items[i]->scored;
     }
+    id->scored = found;
+    id->highest = score;
     if (!found || (is_known && id->remembered > score))
         return found;
     if (!is_known || id->remembered < score || id->remembered_until < until)
