@@ -465,7 +465,7 @@ local function with_error(records, text)
   return found
 end
 
----At most so many dead ones with that error, by id.
+---At most `limit` dead ids with that error, ordered by id.
 local function dead_with_error(queries, text, limit)
   local found, after = {}, "-"
   while #found < limit do

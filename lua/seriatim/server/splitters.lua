@@ -66,7 +66,7 @@ local function filled(groups, known)
   return #found > 0 and found or errors.usage("build_splitter: the splitter gives this node no shard")
 end
 
----What the splitter gives this node, without empty groups; nil: the nodes share the shards. Ours deal them to so many threads, also
+---What the splitter gives this node, without empty groups; nil: the nodes share the shards. Ours deal them to `count` threads, also
 ---when a splitter of the application's own calls them. Raises USAGE: it is anything but groups of different shards, or no shard
 ---at all.
 ---@param splitter seriatim.Splitter

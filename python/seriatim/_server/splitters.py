@@ -42,7 +42,7 @@ def build() -> Splitter:
 
 def groups(splitter: Splitter, shards: list[Shard], threads: int) -> list[list[Shard]] | None:
     """
-    What the splitter gives this node, without empty groups; None: the nodes share the shards. Ours deal them to so many
+    What the splitter gives this node, without empty groups; None: the nodes share the shards. Ours deal them to `threads`
     threads, also when a splitter of the application's own calls them.
 
     Raises UsageError: it is anything but groups of different shards, or no shard at all.
