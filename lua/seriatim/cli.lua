@@ -75,6 +75,9 @@ local function dispatch(found, words, arguments)
   if verb ~= "server" then
     native.hold_signals(false)
   end
+  if verb == "outbox" then
+    errors.usage("outbox is for applications in Ruby: use the command of the Ruby gem")
+  end
   if verb ~= "server" and verb ~= "web" then
     set_up_log(found, io.stderr)
     return require("seriatim.cli.operators").new(found):call(verb, words)

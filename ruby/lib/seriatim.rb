@@ -59,6 +59,7 @@ require "seriatim/server/execution"
 require "seriatim/server/workers"
 require "seriatim/server"
 require "seriatim/events"
+require "seriatim/fenced"
 
 module Seriatim
   extend Settings
@@ -67,6 +68,7 @@ module Seriatim
   extend NodeCommands
   extend Pull
   extend EventsBuilder
+  extend Fenced
 
   def self.connections_changed = Pool.reset
   private_class_method :connections_changed
@@ -85,4 +87,5 @@ end
 
 Seriatim.autoload :Web, "seriatim/web"
 Seriatim.autoload :CurrentAttributes, "seriatim/rails/current_attributes"
+Seriatim.autoload :Outbox, "seriatim/outbox" # needs ActiveRecord
 require "seriatim/rails" if defined?(Rails::Railtie)

@@ -1,6 +1,6 @@
 function __seriatim_verb
     for word in (commandline -opc)[2..-1]
-        if contains -- $word server push pop stats queues nodes explain delete pause resume dead scheduled import check web completion man version help
+        if contains -- $word server push pop stats queues nodes explain delete pause resume dead scheduled import check web outbox completion man version help
             echo $word
             return
         end
@@ -27,6 +27,7 @@ complete -c seriatim-lua -n 'contains -- (__seriatim_verb) none' -a 'scheduled' 
 complete -c seriatim-lua -n 'contains -- (__seriatim_verb) none' -a 'import' -d 'move the jobs of a queue of Lowkiq here'
 complete -c seriatim-lua -n 'contains -- (__seriatim_verb) none' -a 'check' -d 'verify what is stored; exit code 1 if something is wrong'
 complete -c seriatim-lua -n 'contains -- (__seriatim_verb) none' -a 'web' -d 'the dashboard, at http://127.0.0.1:9292/'
+complete -c seriatim-lua -n 'contains -- (__seriatim_verb) none' -a 'outbox' -d 'push what the application commits to its outbox (Ruby)'
 complete -c seriatim-lua -n 'contains -- (__seriatim_verb) none' -a 'completion' -d 'print a shell\'s completion'
 complete -c seriatim-lua -n 'contains -- (__seriatim_verb) none' -a 'man' -d 'print the manual page: seriatim-lua man | man -l -'
 complete -c seriatim-lua -n 'contains -- (__seriatim_verb) none' -a 'version' -d 'print the version'
@@ -79,7 +80,7 @@ complete -c seriatim-lua -n 'contains -- (__seriatim_verb) web' -l token -x -d '
 complete -c seriatim-lua -n 'contains -- (__seriatim_verb) web' -l read-only -d 'refuse every request that changes something'
 complete -c seriatim-lua -n 'contains -- (__seriatim_verb) web' -l consume -d 'programs may push and consume by /api/v1/consume/'
 complete -c seriatim-lua -n 'contains -- (__seriatim_verb) completion' -a 'bash zsh fish'
-complete -c seriatim-lua -n 'contains -- (__seriatim_verb) help' -a 'server push pop stats queues nodes explain delete pause resume dead scheduled import check web completion man version help'
+complete -c seriatim-lua -n 'contains -- (__seriatim_verb) help' -a 'server push pop stats queues nodes explain delete pause resume dead scheduled import check web outbox completion man version help'
 complete -c seriatim-lua -s r -l require -r -F -d 'the application: a file, a folder or a module'
 complete -c seriatim-lua -s e -l environment -x -d 'production, development, ...'
 complete -c seriatim-lua -s v -l verbose -d 'log every job, and backtraces'

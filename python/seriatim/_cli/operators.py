@@ -115,6 +115,8 @@ class Operators:
             return self._check(words)
         elif verb == "import":
             refuse_import(exactly(words, 2, 2, IMPORT_USAGE))
+        elif verb == "outbox":
+            raise UsageError("outbox is for applications in Ruby: use the command of the Ruby gem")
         elif verb == "web":
             exactly(words, 0, 0, "web [--bind ADDRESS] [--port N]")
             return WebCommand(self._options).run()

@@ -8,6 +8,7 @@ require "seriatim/cli/exit_codes"
 require "seriatim/cli/server_command"
 require "seriatim/cli/operators"
 require "seriatim/cli/web_command"
+require "seriatim/cli/outbox_command"
 
 module Seriatim
   # The command `seriatim`. Exit codes: 0 stopped, 1 crashed, 2 usage, 3 no Redis.
@@ -61,12 +62,16 @@ module Seriatim
       raise UsageError, unknown(verb) unless VERBS.include?(verb)
 
       apply_environment
-      raise UsageError, "unexpected #{words.join(" ")}" if %w[server web].include?(verb) && words.any?
+      raise UsageError, "unexpected #{words.join(" ")}" if %w[server web outbox].include?(verb) && words.any?
       return ServerCommand.new(@options, @held || []).run if verb == "server"
 
       release_signals if @held
       Seriatim.logger = Log.default($stderr, format: @options[:log_format], level: @options[:verbose] ? Logger::DEBUG : Logger::INFO)
-      verb == "web" ? WebCommand.new(@options).run : Operators.new(@options).call(verb, words)
+      case verb
+      when "web" then WebCommand.new(@options).run
+      when "outbox" then OutboxCommand.new(@options).run
+      else Operators.new(@options).call(verb, words)
+      end
     end
 
     # Signals that were held take effect now.

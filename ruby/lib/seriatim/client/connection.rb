@@ -36,6 +36,10 @@ module Seriatim
       @link.push(number(settings), jobs, payloads, *wait, seconds, handles, *outbox)
     end
 
+    # Raises what a push of the jobs would before it sends anything.
+    # @raise [Invalid] naming the job and the field
+    def check_jobs(settings, jobs, payloads) = @link.check_jobs(number(settings), jobs, payloads)
+
     # @return [Integer] shards_count as Redis has it
     def layout(settings, limit: nil) = @link.layout(number(settings), limit)
 

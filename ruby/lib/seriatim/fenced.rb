@@ -1,0 +1,42 @@
+# frozen_string_literal: true
+
+module Seriatim
+  # Writes to a database that an outdated run of a job cannot make. `rails g seriatim:fence MODEL` adds the column.
+  module Fenced
+    COLUMN = :seriatim_fence
+    private_constant :COLUMN
+
+    # Locks the record, notes the fence in it and yields it, freshly read, all in one transaction. A run that has lost its lease while it
+    # still works has a smaller fence than the run that came after it: its block is not called.
+    #
+    #   Seriatim.fenced(order, batch.fence(id)) { |record| record.update!(state: "paid") }
+    #
+    # @param record [ActiveRecord::Base] a saved record without unsaved changes
+    # @param fence [Integer] as {Batch#fence} says; the same fence may be used again
+    # @param column [Symbol] of the record's table: a bigint, NULL at first
+    # @return what the block returns
+    # @raise [Stale] a later run has written already; nothing was changed
+    # @raise [ActiveRecord::RecordNotFound]
+    def fenced(record, fence, column: COLUMN)
+      Validate.refuse("fence", "an Integer above 0", fence) unless fence.is_a?(Integer) && fence.positive?
+      raise Invalid, "#{record.class} has unsaved changes, which would be lost: save it or pass another object" if record.changed?
+
+      record.class.transaction(requires_new: true) do
+        take_fence(record, fence, column)
+        yield record.reload
+      end
+    end
+
+    private
+
+    # The UPDATE holds the lock of the row until the transaction ends.
+    def take_fence(record, fence, column)
+      rows = record.class.unscoped.where(record.class.primary_key => record.id)
+      fences = rows.model.arel_table[column]
+      return if rows.where(fences.eq(nil).or(fences.lteq(fence))).update_all(column => fence) == 1
+
+      later = rows.pick(column) or raise ActiveRecord::RecordNotFound, "#{record.class} #{record.id.inspect} does not exist"
+      raise Stale, "#{record.class} #{record.id.inspect} was written under the fence #{later}, which is newer than #{fence}"
+    end
+  end
+end

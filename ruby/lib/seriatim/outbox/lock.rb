@@ -1,0 +1,61 @@
+# frozen_string_literal: true
+
+module Seriatim
+  module Outbox
+    # The lock of an outbox, which one relay holds. It ends with its process.
+    # @api private
+    module Lock
+      # @param connection [ActiveRecord::ConnectionAdapters::AbstractAdapter]
+      def self.for(connection)
+        case connection.adapter_name
+        when "PostgreSQL" then Advisory.new(connection)
+        when "SQLite" then File.new(connection)
+        else raise UsageError, "the outbox needs PostgreSQL or SQLite, not #{connection.adapter_name}"
+        end
+      end
+
+      # An advisory lock of a session of PostgreSQL: it ends with the connection.
+      class Advisory
+        KEY = Digest::SHA256.digest("seriatim outbox").unpack1("q>")
+
+        def initialize(connection)
+          @connection = connection
+        end
+
+        # Asks the server: the connection may have been made anew, without the lock.
+        def held?
+          @held && @connection.select_value("SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND granted AND pid = pg_backend_pid()").positive?
+        end
+
+        def acquire = @held = @connection.select_value("SELECT pg_try_advisory_lock(#{KEY})")
+
+        def release
+          @connection.select_value("SELECT pg_advisory_unlock(#{KEY})") if @held
+        rescue ActiveRecord::ActiveRecordError
+          nil
+        ensure
+          @held = false
+        end
+      end
+
+      # A lock of a file beside an SQLite database: the system ends it with the process.
+      class File
+        def initialize(connection)
+          path = connection.select_all("PRAGMA database_list").find { |row| row["name"] == "main" }["file"].to_s
+          raise UsageError, "the outbox needs an SQLite database in a file" if path.empty?
+
+          @file = ::File.open("#{path}-seriatim-outbox", ::File::RDWR | ::File::CREAT, 0o600)
+        end
+
+        def held? = @held
+
+        def acquire = @held = @file.flock(::File::LOCK_EX | ::File::LOCK_NB) == 0
+
+        def release
+          @file.flock(::File::LOCK_UN)
+          @held = false
+        end
+      end
+    end
+  end
+end

@@ -1,0 +1,166 @@
+# frozen_string_literal: true
+
+require "seriatim/outbox/lock"
+
+module Seriatim
+  module Outbox
+    # Pushes what was committed to the outbox. Any number of relays may run: the lock of the outbox lets one of them work. The
+    # numbers keep each job from being pushed twice, so that a relay that dies, or has lost its lock without noticing, does no harm.
+    # @api private
+    class Relay
+      ROWS = 1000 # that are numbered, or pushed, at a time
+      BYTES = 4 * 1024 * 1024 # of payloads that are pushed at a time; one may be larger
+      PAUSE = 0.2 # seconds, when nothing waits
+      LOCKED_PAUSE = 1.0 # seconds, while another relay works
+      LONGEST_PAUSE = 30.0 # seconds, after errors
+      REPORT = 60 # seconds between log lines about what waits
+      HOLD = 2.0 # seconds for which a queue that cannot be pushed is passed over
+      # Errors that concern all queues, or that a later attempt mends.
+      PASSING = [ConnectionError, PoolTimeout, OutcomeUnknown, NotReplicated, ReadOnly, NotReady, AuthError, RedisFull].freeze
+      private_constant :ROWS, :BYTES, :PAUSE, :LOCKED_PAUSE, :LONGEST_PAUSE, :REPORT, :HOLD, :PASSING
+
+      def initialize
+        @failures = 0
+        @held = {} # queue => monotonic time until which it is not pushed, because a push of it failed
+        @reported = -Float::INFINITY
+      end
+
+      # Until `signals` has one.
+      # @param signals [#wait] takes seconds, and returns what is no nil when it is to end
+      def run(signals)
+        pause = 0
+        pause = turn until signals.wait(pause)
+      ensure
+        @lock&.release
+      end
+
+      # One turn: numbers what is new, pushes a part of it, and deletes that.
+      # @return [Float] seconds after which the next turn is due
+      def turn
+        pushed = owns? ? relay : nil
+        recover
+        return LOCKED_PAUSE if pushed.nil?
+
+        report
+        pushed.zero? ? PAUSE : 0.0
+      rescue *PASSING, ActiveRecord::ActiveRecordError => e
+        fail_with(e)
+      end
+
+      private
+
+      # The lock is of the connection, so it is asked for again when the connection was made anew.
+      def owns?
+        @lock ||= Lock.for(Row.connection)
+        return true if @lock.held?
+        return false unless @lock.acquire
+
+        Log.info("outbox", "relay of the outbox #{Counter.the_one.name}")
+        true
+      end
+
+      def relay
+        number_rows
+        rows = page
+        rows.group_by(&:queue).each { |queue, part| push(queue, part) }
+        rows.size
+      end
+
+      # In the order of their ids, in which the rows of one job's id were committed. A row that is committed later with a lower id is of
+      # another job's id, and gets a later number.
+      def number_rows
+        return unless Row.where(number: nil).exists?
+
+        Row.transaction do
+          Counter.where(id: 1).update_all("last_number = last_number") # takes the lock of the row, in SQLite that of writing
+          last = Counter.the_one.last_number
+          count = Row.connection.update(<<~SQL)
+            UPDATE seriatim_outbox_jobs SET number = #{last} + numbered.place
+            FROM (SELECT id, ROW_NUMBER() OVER (ORDER BY id) AS place
+                  FROM (SELECT id FROM seriatim_outbox_jobs WHERE number IS NULL ORDER BY id LIMIT #{ROWS}) AS page) AS numbered
+            WHERE seriatim_outbox_jobs.id = numbered.id
+          SQL
+          Counter.where(id: 1).update_all(last_number: last + count)
+        end
+      end
+
+      # The first rows of those queues that can be pushed.
+      def page
+        bytes = 0
+        sizes = numbered.limit(ROWS).pluck(:id, Arel.sql("LENGTH(payload)"))
+        ids = sizes.take_while.with_index { |(_, size), at| (bytes += size) <= BYTES || at.zero? }.map(&:first)
+        Row.where(id: ids).order(:number).to_a
+      end
+
+      def numbered
+        @held.delete_if { |_, till| till <= monotonic }
+        rows = Row.where.not(number: nil).order(:number)
+        @held.empty? ? rows : rows.where.not(queue: @held.keys)
+      end
+
+      # What fails for one queue leaves the others alone.
+      def push(queue, rows)
+        counts = push_rows(queue, rows)
+        Row.where(id: rows.map(&:id)).delete_all
+        refused = counts[2].size
+        Log.debug("outbox", "pushed", q: queue, n: rows.size)
+        Log.warn("outbox", "jobs were refused by on_waiting", q: queue, n: refused) if refused.positive?
+      rescue *PASSING
+        raise
+      rescue Error, Invalid => e
+        @held[queue] = monotonic + HOLD
+        Log.error("outbox", "the jobs of this queue wait: #{Log.describe(e)}", q: queue, n: rows.size)
+      end
+
+      # @return [Array] as {Connection#push} says
+      def push_rows(queue, rows)
+        settings = settings_of(queue)
+        limits = Push.limits(nil, nil, nil, false)
+        counts = Pool.current.with(limits.left) do |connection|
+          connection.push(settings, rows.map { |row| job(row) }, rows.map(&:payload), limits.wait, limits.left, false,
+                          [Counter.the_one.name, rows.map(&:number)])
+        end
+        counts[3] ? raise(NotReplicated, counts[3]) : counts
+      end
+
+      def job(row) = { id: row.job_id, **JSON.parse(row.options, symbolize_names: true).tap { |options| options[:context]&.transform_keys!(&:to_s) } }
+
+      # Of a queue without a worker in this process: the settings that Redis has, and 0 shards, which makes no queue.
+      def settings_of(queue)
+        worker = Worker.named(queue) and return worker.queue_settings
+        { **Native.worker_settings.to_h { |setting| [setting[:name], setting[:default]] }, queue_name: queue, shards_count: 0, exhausted_hook: false }
+      end
+
+      def fail_with(error)
+        @lock = nil if error.is_a?(ActiveRecord::ActiveRecordError)
+        drop_connection if @lock.nil?
+        @failures += 1
+        pause = [PAUSE * (2**[@failures, 10].min), LONGEST_PAUSE].min
+        Log.warn("outbox", "nothing is pushed, the next attempt is in #{pause.round(1)} s: #{Log.describe(error)}")
+        pause
+      end
+
+      # A connection to the database that failed is of no use, and its lock is gone.
+      def drop_connection
+        Row.connection_pool.disconnect!
+      rescue ActiveRecord::ActiveRecordError
+        nil
+      end
+
+      def recover
+        Log.info("outbox", "pushes again") if @failures.positive?
+        @failures = 0
+      end
+
+      def report
+        return if monotonic < @reported + REPORT
+
+        @reported = monotonic
+        figures = Outbox.metrics
+        Log.info("outbox", format("waiting=%<waiting>d lag=%<lag>.1f", figures))
+      end
+
+      def monotonic = Process.clock_gettime(Process::CLOCK_MONOTONIC)
+    end
+  end
+end

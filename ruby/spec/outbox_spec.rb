@@ -1,0 +1,168 @@
+# frozen_string_literal: true
+
+require_relative "spec_helper"
+require_relative "support/command"
+require_relative "support/outbox_database"
+require "seriatim/outbox"
+
+RSpec.describe Seriatim::Outbox, limit: 240 do
+  around { |example| Dir.mktmpdir { |dir| (@dir = dir) && example.run } }
+  after { ActiveRecord::Base.connection_pool.disconnect! if @config }
+
+  def database(adapter)
+    skip "PostgreSQL is not installed" if adapter == "PostgreSQL" && !PostgresServer.installed?
+    @config = OutboxDatabase.open(adapter, @dir)
+  end
+
+  def transaction(&block) = ActiveRecord::Base.transaction(&block)
+  def rows = described_class.const_get(:Row)
+  def orders = @orders ||= worker("Orders", fold: :list, shards_count: 2)
+  def relay = @relay ||= described_class.const_get(:Relay).new
+
+  # Jobs of this id and these payloads, in a transaction of their own.
+  def commit(id, *payloads, **options)
+    transaction { orders.perform_async_in_transaction(payloads.map { |payload| { id: id, payload: payload, **options } }) }
+  end
+
+  # The payloads in the queue, by id, in the order in which they will be delivered.
+  def waiting(worker = orders, limit: 100)
+    worker.queries.range_by_id("-", "+", limit: limit).to_h { |record| [record[:id], record[:payloads].map(&:first)] }
+  end
+
+  OutboxDatabase::ADAPTERS.each do |adapter|
+    context "with #{adapter}" do
+      before { database(adapter) }
+
+      it "R-OUTBOX-3: pushes what was committed, in order, with its options, and nothing that was rolled back" do
+        commit(1, "a", "b")
+        transaction do
+          orders.perform_async_in_transaction([{ id: 1, payload: "rolled back" }])
+          raise ActiveRecord::Rollback
+        end
+        commit("é\n", { "x" => 1 }, score: 5, context: { "trace" => "t" })
+        commit(3, "later", deliver_in: 3600)
+        expect(described_class.metrics).to include(waiting: 4)
+        expect(waiting).to eq({})
+        relay.turn
+        expect(waiting).to eq("1" => %w[a b], "é\n" => [{ "x" => 1 }])
+        expect(orders.queries.fetch(["é\n"]).first[:payloads]).to eq([[{ "x" => 1 }, 5.0]])
+        expect(orders.queries.range_by_deliver_at("-inf", "+inf").map { |record| record[:id] }).to eq(["3"])
+        expect(described_class.metrics).to eq(waiting: 0, lag: 0.0)
+      end
+
+      it "R-OUTBOX-4: refuses wrong jobs, and calls outside of a transaction, before anything is written" do
+        expect { orders.perform_async_in_transaction([{ id: 1 }]) }.to raise_error(Seriatim::Invalid, /no transaction is open/)
+        [[{ id: 1, payload: Float::NAN }, /jobs\[1\]\.payload/], [{ id: "x" * 1025 }, /jobs\[1\]: id is 1025 bytes long/],
+         [{ id: 1, perform_in: 60 }, /jobs\[1\]: perform_in/], [{ id: 1, score: Float::INFINITY }, /jobs\[1\]: score/]].each do |job, message|
+          transaction do
+            expect { orders.perform_async_in_transaction([{ id: 0 }, job]) }.to raise_error(Seriatim::Invalid, message)
+          end
+        end
+        expect(rows.count).to eq(0)
+      end
+
+      it "R-OUTBOX-5: pushes each job once, although a relay dies before it has deleted the rows" do
+        commit(1, "a", "b")
+        commit(2, "c")
+        allow(rows).to receive(:where).and_call_original
+        allow(rows).to receive(:where).with(id: kind_of(Array)).and_wrap_original do |original, *arguments|
+          original.call(*arguments).tap { |relation| allow(relation).to receive(:delete_all).and_raise(Interrupt) }
+        end
+        expect { relay.turn }.to raise_error(Interrupt)
+        RSpec::Mocks.space.proxy_for(rows).reset
+        commit(1, "d")
+        relay.turn
+        expect(waiting).to eq("1" => %w[a b d], "2" => %w[c])
+        expect(rows.count).to eq(0)
+      end
+
+      it "passes over a queue that cannot be pushed, and goes on with it later" do
+        broken = worker("Broken")
+        transaction { broken.perform_async_in_transaction([{ id: 1 }]) }
+        Seriatim::Worker.all.delete(broken)
+        commit(1, "a")
+        2.times { relay.turn }
+        expect(waiting).to eq("1" => ["a"])
+        expect(rows.pluck(:queue)).to eq(["Broken"])
+        expect(@log.string).to include("the jobs of this queue wait: Seriatim::Invalid: the queue does not exist")
+        broken.perform_async([{ id: 2 }]) # makes the queue
+        eventually { relay.turn && rows.count.zero? }
+        expect(waiting(broken)).to eq("1" => [""], "2" => [""])
+      end
+
+      it "waits while Redis is away" do
+        commit(1, "a")
+        redis = RedisServer.new
+        Seriatim.redis = redis.url
+        redis.stop
+        expect(relay.turn).to be > 0.2
+        expect(@log.string).to include("nothing is pushed, the next attempt is in")
+        redis.start
+        eventually { relay.turn && rows.count.zero? }
+        expect(waiting).to eq("1" => ["a"])
+      ensure
+        redis.remove
+      end
+
+      it "R-OUTBOX-6: lets one relay work, and the next one when that process is gone" do
+        reader, writer = IO.pipe
+        pid = fork do
+          described_class.const_get(:Relay).new.turn
+          writer.puts("works")
+          sleep
+        end
+        expect(reader.gets).to eq("works\n")
+        commit(1, "a")
+        expect(relay.turn).to eq(1.0)
+        expect(waiting).to eq({})
+        Process.kill(:KILL, pid)
+        Process.wait(pid)
+        eventually { relay.turn && rows.count.zero? }
+        expect(waiting).to eq("1" => ["a"])
+      end
+    end
+  end
+
+  context "with PostgreSQL" do
+    before { database("PostgreSQL") }
+
+    # In a thread and a connection of its own: its transaction is open until the block that is returned is called.
+    def open_transaction(id, payload)
+      written, go_on = Thread::Queue.new, Thread::Queue.new
+      thread = Thread.new do
+        transaction do
+          orders.perform_async_in_transaction([{ id: id, payload: payload }])
+          written << true
+          go_on.pop
+        end
+      ensure
+        ActiveRecord::Base.clear_active_connections!
+      end
+      [written, -> { go_on.push(true) && thread.join }]
+    end
+
+    it "R-OUTBOX-7: passes over no row that is committed later than one with a higher id" do
+      written, finish = open_transaction(1, "first row")
+      written.pop
+      commit(2, "second row")
+      relay.turn
+      expect(waiting).to eq("2" => ["second row"])
+      finish.call
+      relay.turn
+      expect(waiting).to eq("1" => ["first row"], "2" => ["second row"])
+    end
+
+    it "makes a transaction wait for another one that has written jobs of the same id" do
+      written, finish = open_transaction(1, "a")
+      written.pop
+      second, finish_second = open_transaction(1, "b")
+      sleep 0.2
+      expect(second).to be_empty
+      finish.call
+      second.pop
+      finish_second.call
+      relay.turn
+      expect(waiting).to eq("1" => %w[a b])
+    end
+  end
+end
