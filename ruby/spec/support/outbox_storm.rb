@@ -7,8 +7,8 @@ require "seriatim/outbox"
 # is in the table of the entries: by `place`, an order's entries are in the order of their commits, because a writer gives the place
 # while it holds the lock under which it has written the job.
 class OutboxStorm
-  ORDERS = 6
-  WRITERS = 2
+  ORDERS = 2
+  WRITERS = 3
   RELAYS = 2
 
   attr_reader :kills
@@ -88,6 +88,7 @@ class OutboxStorm
   # In the transaction that is open. The order is changed behind the job, so that its lock does not order the jobs.
   def commit(id, tokens)
     @worker.perform_async_in_transaction(tokens.map { |token| { id: id, payload: token } })
+    sleep(rand * 0.01) # without the lock, another writer would commit meanwhile
     places = tokens.map { |token| [token, place_of_next(id)] }
     OutboxDatabase::Entry.insert_all!(places.map { |token, place| { order_id: id, place: place, token: token } })
     raise ActiveRecord::Rollback if rand < 0.1
