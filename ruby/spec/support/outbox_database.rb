@@ -16,6 +16,7 @@ module OutboxDatabase
       ActiveRecord::Base.establish_connection(config)
       ActiveRecord::Base.connection.execute("PRAGMA journal_mode=WAL") if adapter == "SQLite"
       make_tables
+      [Order, Entry].each(&:initialize_find_by_cache) # its statements are of the database before
       config
     end
 
