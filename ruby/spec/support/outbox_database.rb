@@ -16,7 +16,7 @@ module OutboxDatabase
       ActiveRecord::Base.establish_connection(config)
       ActiveRecord::Base.connection.execute("PRAGMA journal_mode=WAL") if adapter == "SQLite"
       make_tables
-      [Order, Entry].each(&:initialize_find_by_cache) # its statements are of the database before
+      forget_the_database_before
       config
     end
 
@@ -27,6 +27,14 @@ module OutboxDatabase
     private
 
     def sqlite(folder) = { adapter: "sqlite3", database: File.join(folder, "app.sqlite3"), timeout: 60_000, pool: 5 }
+
+    # Classes keep statements and the types of columns, which differ between the two.
+    def forget_the_database_before
+      [Order, Entry, Seriatim::Outbox::Row, Seriatim::Outbox::Counter].each do |model|
+        model.reset_column_information
+        model.initialize_find_by_cache
+      end
+    end
 
     # The migration that `rails g seriatim:outbox` writes, and an order with its state.
     def make_tables
