@@ -26,6 +26,7 @@ class OutboxStorm
   def run(count, random)
     @processes = (Array.new(WRITERS) { [:write, nil] } + Array.new(RELAYS) { [:relay, nil] }).map { |kind, _| [kind, start(kind)] }
     while @kills < count
+      wait_for_a_commit
       sleep(random.rand * 0.2)
       (@kills % 20 == 19) ? @redis.restart(:KILL) : kill_one(random)
       @kills += 1
@@ -48,6 +49,12 @@ class OutboxStorm
   end
 
   private
+
+  # On a busy machine a writer would be killed before it has written anything.
+  def wait_for_a_commit
+    seen = OutboxDatabase::Entry.count
+    sleep(0.01) until OutboxDatabase::Entry.count > seen
+  end
 
   def kill_one(random)
     at = random.rand(@processes.size)
