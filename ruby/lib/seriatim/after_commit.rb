@@ -43,9 +43,9 @@ module Seriatim
   end
   private_constant :AfterCommit
 
-  # Calls the block once the open transactions of ActiveRecord are committed; at once where none is open. A rollback, also one of a
-  # savepoint around the call, drops the block. Blocks run in the order of the calls. Before Rails 7.2 it is the transaction of
-  # ActiveRecord::Base.connection; since then, of all connections. The block has left the transaction, so its error cannot undo it.
+  # Calls the block after all open ActiveRecord transactions are committed, or at once if none is open. Blocks run in the order of the calls.
+  # A rollback, also one of a savepoint around the call, drops the block. Before Rails 7.2 only the transaction of
+  # ActiveRecord::Base.connection counts. If the block raises, the transaction stays committed and the error reaches the caller.
   # @return [nil]
   def self.after_commit(&block)
     raise ArgumentError, "after_commit needs a block" unless block

@@ -11,8 +11,8 @@ module Seriatim
   #   assert_pushed(OrderWorker, id: 7, payload: { status: "paid" }, in: 60, times: 1) { order.pay }
   #   refute_pushed(MailWorker) { order.pay }
   module Minitest
-    # Were such jobs pushed, by the block or, without one, since the test mode began? Values are compared by === and ==, so they may be classes,
-    # patterns or lambdas.
+    # Asserts that such jobs were pushed, by the block or, without one, since the test mode began. Values are compared by === and ==, so they
+    # may be classes, patterns or lambdas.
     # @param expected [Hash] of id, payload, score, context, on_waiting, at (Time or Unix seconds), in (seconds from the push), and times: how
     #   many (Integer or Range; one or more, where it is not given)
     # @return [true]
@@ -22,8 +22,9 @@ module Seriatim
       assert(met, met ? nil : expectation.message)
     end
 
-    # Was no such job pushed?
-    # @return [false]
+    # Asserts that no such job was pushed.
+    # @param expected [Hash] as of {#assert_pushed}; times has no effect
+    # @return [true]
     def refute_pushed(worker, **expected, &block)
       expectation = seriatim_expectation(worker, expected)
       unmet = expectation.unmet?(seriatim_pushed_by(block))

@@ -34,7 +34,7 @@ module Seriatim
       # The Time or Unix seconds of perform_in, perform_at or deliver_at.
       def at(time) = @expectation.at(time) && self
 
-      # The seconds of delay or deliver_in, or from the push to the time that it was given.
+      # The seconds of delay or deliver_in; of a job with perform_in, perform_at or deliver_at, the seconds from its push to that time.
       def in(seconds) = @expectation.in(seconds) && self
 
       # How many jobs match.

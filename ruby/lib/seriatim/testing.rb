@@ -5,12 +5,11 @@ require "seriatim/testing/inline"
 require "seriatim/testing/batch"
 
 module Seriatim
-  # The test modes of an application: no Redis is asked. {Seriatim.testing!} loads this file and chooses one.
+  # The test modes of an application: Redis is not used. {Seriatim.testing!} loads this file and chooses one.
   module Testing
     MODES = %i[fake inline disable].freeze
-    NEEDED = { fake: "Seriatim.testing!(:fake)", inline: "Seriatim.testing!(:inline)" }.freeze
     STACK = :seriatim_testing
-    private_constant :STACK, :NEEDED
+    private_constant :STACK
 
     class << self
       # @param mode [Symbol] :fake, :inline or :disable
@@ -32,7 +31,11 @@ module Seriatim
         blocks ? blocks.last : @everywhere
       end
 
-      # Runs all that is due by +at+ of all workers, in order of time. As {Worker#drain}.
+      # Runs all jobs of all workers that are due by +at+, in order of time, as {Worker#drain} does for one worker.
+      # @param at [Time, Numeric, nil] Unix seconds; nil: all that will ever be due
+      # @param raise [Boolean] false: failures are only recorded, and all retries run
+      # @return [Integer] the number of batches that ran
+      # @raise what perform raised, after it was recorded
       def drain(at: nil, raise: true) = memory.drain_all(at, raise)
 
       # Forgets all jobs of all workers, dead ones too, and which jobs were pushed.
@@ -49,10 +52,12 @@ module Seriatim
       end
 
       # A batch to call perform with: `OrderWorker.perform(batch.to_h, batch)`. Payloads are written and read by the codec of the worker.
+      # @param worker [Worker]
       # @param payloads_by_id [Hash{String, Symbol, Integer => Array}]
-      # @param retry_count [Integer] of all ids
+      # @param retry_count [Integer] of all ids; -1: the first run
+      # @param error [String, nil] the last error of all ids
       # @param scores [Hash{id => Array<Float>}] of the payloads; missing ones are 1.0, 2.0, ...
-      # @param contexts [Hash{id => Array<Hash>}]
+      # @param contexts [Hash{id => Array<Hash>}] of the payloads, in their order
       # @return [FakeBatch]
       def batch(worker, payloads_by_id, retry_count: -1, error: nil, scores: {}, contexts: {})
         FakeBatch.of(worker, payloads_by_id, retry_count: retry_count, error: error, scores: scores, contexts: contexts)

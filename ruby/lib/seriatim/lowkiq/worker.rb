@@ -1,7 +1,7 @@
 # frozen_string_literal: true
 
 module Lowkiq
-  # A worker of Seriatim that takes what Lowkiq took: any object as payload, fields of a job that it does not know, and an id of any class.
+  # A worker of Seriatim that accepts what Lowkiq accepted: any object as payload, fields of a job that it does not know, and an id of any class.
   module Worker
     include Seriatim::Worker
 

@@ -7,7 +7,7 @@ require "json"
 module Seriatim
   # Carries attributes of ActiveSupport::CurrentAttributes, and I18n.locale, from a push to the run of its jobs, in their context:
   #
-  #   Seriatim::CurrentAttributes.persist("Current")   # config/initializers/seriatim.rb
+  #   Seriatim::CurrentAttributes.persist("Current")   # config/initializers/current.rb
   #
   # Attributes may hold what an argument of ActiveJob may, models for one. A run whose payloads came with different attributes has
   # none of them; {.with} sets those of one payload.
@@ -16,7 +16,7 @@ module Seriatim
     private_constant :LOCALE
 
     class << self
-      # Process-wide state: from now on all pushes and runs of this process.
+      # Applies to all later pushes and runs of this process.
       # @param names [Array<String>] of classes, which may be reloaded
       def persist(*names)
         first = !@names

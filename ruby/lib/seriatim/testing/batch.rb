@@ -48,6 +48,8 @@ module Seriatim
       # @return [Hash{String => Float}] the seconds given to snooze, by id
       def snoozed = outcomes_of { |outcome| outcome.is_a?(Snooze) }.transform_values(&:seconds)
 
+      # Remembers the count, for {#checkpoints}.
+      # @raise [Invalid] the id has fewer payloads in this batch
       def checkpoint(id, count)
         name = known(id)
         Validate.integer("count", count, 0..fetch(name).size)
@@ -55,6 +57,7 @@ module Seriatim
         nil
       end
 
+      # Does nothing: there is no Redis that could confirm checkpoints.
       def flush = nil
 
       # @api private
