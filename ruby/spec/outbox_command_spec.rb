@@ -65,6 +65,14 @@ RSpec.describe "Outbox in Rails", limit: 240 do
     expect(@command.stop).to eq(0)
   end
 
+  it "R-RAILS-2: loads the application in whose folder it runs, and logs as config/seriatim.yml says" do
+    application
+    write("config/seriatim.yml", "log_format: json\n")
+    @command = Command.new("outbox", wait: false, dir: @dir)
+    @command.wait_for(/"event":"outbox".*nothing is pushed, the next attempt is in .*seriatim_outbox/)
+    expect(@command.stop).to eq(0)
+  end
+
   it "is refused without an application, and in one without ActiveRecord's tables it waits for them" do
     expect(Command.run("outbox")).to eq(["seriatim: -r is missing: name the application's file or folder\n          see seriatim help\n", 2])
     application

@@ -106,7 +106,7 @@ module Seriatim
 
     # The file of -C; or that of the Rails application in this folder, unless the application is loaded, which reads it itself.
     def read_config_file(verb)
-      serves = [nil, "server"].include?(verb)
+      serves = [nil, "server", "outbox"].include?(verb)
       if (path = @options.delete(:config))
         ConfigFile.use(path, @options[:environment])
       elsif !serves && !@options[:require] && Application.rails?(".") && File.file?(RAILS_FILE)

@@ -14,9 +14,10 @@ module Seriatim
       # @return [Integer] the exit code
       def run
         path = @options[:require] or raise UsageError, "-r is missing: name the application's file or folder"
-        Seriatim.logger = Log.default($stdout, format: @options[:log_format], level: @options[:verbose] ? Logger::DEBUG : Logger::INFO)
+        @logger = Seriatim.logger = Log.default($stdout, format: @options[:log_format], level: level)
         Application.load(path)
         Application.eager_load
+        read_options
         PrivateRedis.url if RedisUrl.none?
         relay.run(Signals.new(%w[TERM INT]))
         Log.info("outbox", "stopped")
@@ -24,6 +25,15 @@ module Seriatim
       end
 
       private
+
+      # Of the file that the application read, if it is one of Rails.
+      def read_options
+        @options = ConfigFile.options.merge(@options)
+        @logger.formatter = Log.formatter(@options[:log_format])
+        @logger.level = level
+      end
+
+      def level = @options[:verbose] ? Logger::DEBUG : Logger::INFO
 
       def relay
         Outbox::Relay.new
