@@ -61,6 +61,28 @@ RSpec.describe Seriatim::Outbox, limit: 240 do
         expect(rows.count).to eq(0)
       end
 
+      it "gives later rows higher numbers, although the row of the outbox was deleted" do
+        commit(1, "a", "b")
+        relay.send(:number_rows)
+        described_class.const_get(:Counter).delete_all
+        commit(1, "c")
+        2.times { relay.turn }
+        expect(waiting).to eq("1" => %w[a b c])
+      end
+
+      it "R-OUTBOX-10: pushes in memory after the commit in a test mode" do
+        Seriatim.testing!(:fake) do
+          expect { transaction { orders.perform_async_in_transaction([{ id: 1, payload: Float::NAN }]) } }.to raise_error(Seriatim::Invalid)
+          transaction do
+            commit(1, "a")
+            expect(orders.jobs).to eq([])
+          end
+          transaction { commit(2, "b") && raise(ActiveRecord::Rollback) }
+          expect(orders.jobs.map { |job| job.values_at(:id, :payload) }).to eq([%w[1 a]])
+        end
+        expect(rows.count).to eq(0)
+      end
+
       it "R-OUTBOX-5: pushes each job once, although a relay dies before it has deleted the rows" do
         commit(1, "a", "b")
         commit(2, "c")
