@@ -32,7 +32,7 @@ end
 SET_UP = """
 require "./config/environment"
 require "rails/generators"
-ActiveRecord::Base.connection.create_table(:orders) { |t| t.string :state }
+ActiveRecord::Base.connection.create_table(:orders) { |t| t.string :status }
 Rails::Generators.invoke("seriatim:outbox")
 ActiveRecord::MigrationContext.new("db/migrate", ActiveRecord::SchemaMigration).migrate
 """

@@ -1,7 +1,7 @@
 # frozen_string_literal: true
 
 module Seriatim
-  # Writes to a database that an outdated run of a job cannot make. `rails g seriatim:fence MODEL` adds the column.
+  # Guards writes to a database: an outdated run of a job cannot make them. `rails g seriatim:fence MODEL` adds the column.
   module Fenced
     COLUMN = :seriatim_fence
     private_constant :COLUMN
@@ -12,11 +12,13 @@ module Seriatim
     #   Seriatim.fenced(order, batch.fence(id)) { |record| record.update!(state: "paid") }
     #
     # @param record [ActiveRecord::Base] a saved record without unsaved changes
-    # @param fence [Integer] as {Batch#fence} says; the same fence may be used again
+    # @param fence [Integer] `batch.fence(id)`; one run may use it several times
     # @param column [Symbol] of the record's table: a bigint, NULL at first
+    # @yield [ActiveRecord::Base] the record, as it is in the database now
     # @return what the block returns
     # @raise [Stale] a later run has written already; nothing was changed
-    # @raise [ActiveRecord::RecordNotFound]
+    # @raise [Invalid] the record has unsaved changes, or the fence is no Integer above 0
+    # @raise [ActiveRecord::RecordNotFound] the record no longer exists
     def fenced(record, fence, column: COLUMN)
       Validate.refuse("fence", "an Integer above 0", fence) unless fence.is_a?(Integer) && fence.positive?
       raise Invalid, "#{record.class} has unsaved changes, which would be lost: save it or pass another object" if record.changed?
