@@ -75,7 +75,7 @@ RSpec.describe "The checker fails" do
   end
 
   it "F4 when a push has no token and its answer is cut off" do
-    program = Mutant.build("producer", "scripts/client/push.lua" => [["if token then\n", "if false then\n"]])
+    program = Mutant.build("producer", "scripts/lib/push_token.lua" => [["if token then\n", "if false then\n"]])
     kit.queue("Untold", shards_count: 4, fold: "list")
     proxy = Proxy.new(kit.redis.socket)
     producer = kit.producer("c", "Untold", ids(10), count: 6, url: proxy.url, program: program)
