@@ -99,13 +99,13 @@ RSpec.describe Seriatim::Outbox, limit: 240 do
       end
 
       it "passes over a queue that cannot be pushed, and goes on with it later" do
-        broken = worker("Broken")
+        broken = worker("Withdrawn")
         transaction { broken.perform_async_in_transaction([{ id: 1 }]) }
         Seriatim::Worker.all.delete(broken)
         commit(1, "a")
         2.times { relay.turn }
         expect(waiting).to eq("1" => ["a"])
-        expect(rows.pluck(:queue)).to eq(["Broken"])
+        expect(rows.pluck(:queue)).to eq(["Withdrawn"])
         expect(@log.string).to include("the jobs of this queue wait: Seriatim::Invalid: the queue does not exist")
         broken.perform_async([{ id: 2 }]) # makes the queue
         eventually { relay.turn && rows.count.zero? }
