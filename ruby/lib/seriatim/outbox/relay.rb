@@ -93,7 +93,7 @@ module Seriatim
       end
 
       def numbered
-        @held.delete_if { |_, till| till <= monotonic }
+        @held.delete_if { |_, till| till <= Push.monotonic }
         rows = Row.where.not(number: nil).order(:number)
         @held.empty? ? rows : rows.where.not(queue: @held.keys)
       end
@@ -108,7 +108,7 @@ module Seriatim
       rescue *PASSING
         raise
       rescue Error, Invalid => e
-        @held[queue] = monotonic + HOLD
+        @held[queue] = Push.monotonic + HOLD
         Log.error("outbox", "the jobs of this queue wait: #{Log.describe(e)}", q: queue, n: rows.size)
       end
 
@@ -153,14 +153,13 @@ module Seriatim
       end
 
       def report
-        return if monotonic < @reported + REPORT
+        now = Push.monotonic
+        return if now < @reported + REPORT
 
-        @reported = monotonic
+        @reported = now
         figures = Outbox.metrics
         Log.info("outbox", format("waiting=%<waiting>d lag=%<lag>.1f", figures))
       end
-
-      def monotonic = Process.clock_gettime(Process::CLOCK_MONOTONIC)
     end
   end
 end
