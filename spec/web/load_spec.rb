@@ -67,7 +67,7 @@ RSpec.shared_examples "actions of a client" do
   after(:all) { @house&.close }
 
   it "R-WEB-15: end when the client closes its connection" do
-    count = [FullHouse::IDS, 40_000].max # so many that the connection is closed long before the action has ended, on a busy machine, too
+    count = [FullHouse::IDS, 40_000].max # the connection is closed long before the action has ended on all of them, on a busy machine, too
     name = house.fill("Left", count)
     body = "{}"
     head = "POST #{house.site.prefix}#{Site.worker(name, "perform_all_jobs_now")} HTTP/1.1\r\nHost: #{house.site.host}:#{house.site.port}\r\n"
