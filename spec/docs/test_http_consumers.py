@@ -1,4 +1,4 @@
-"""Consumers in curl and JavaScript, on the mounts that the page shows."""
+"""Consumers in curl, JavaScript and Go, on the mounts that the page shows."""
 
 from __future__ import annotations
 
@@ -91,12 +91,24 @@ def test_curl_pushes_pops_and_acknowledges(blocks: Section, tmp_path: Path, env:
         works(curl(tmp_path, known))
 
 
+def consumer_works(command: str, said: str, folder: Path, env: dict[str, str]) -> None:
+    """Pushes id 18; the consumer prints `said` about it and acknowledges it."""
+    push = "-d '{\"queue\": \"orders\", \"jobs\": [{\"id\": 18, \"payload\": 1}]}'"
+    with python(section(PAGE, "Switch it on"), folder, env) as known:
+        header = "-H \"Authorization: Bearer $CONSUMER_TOKEN\" -H 'Content-Type: application/json'"
+        shell(f'curl -sSf {header} {push} "$URL/api/v1/consume/push"', folder, known)
+        assert shell(command, folder, known) == said
+        assert curl_pop(folder, known) == "204"
+
+
 @runs(PAGE, "In JavaScript")
 def test_a_consumer_in_javascript_works(blocks: Section, tmp_path: Path, env: dict[str, str]) -> None:
     (tmp_path / "consumer.js").write_text(blocks.take("js").text)
-    push = "-d '{\"queue\": \"orders\", \"jobs\": [{\"id\": 18, \"payload\": 1}]}'"
-    with python(section(PAGE, "Switch it on"), tmp_path, env) as known:
-        header = "-H \"Authorization: Bearer $CONSUMER_TOKEN\" -H 'Content-Type: application/json'"
-        shell(f'curl -sSf {header} {push} "$URL/api/v1/consume/push"', tmp_path, known)
-        assert shell("node consumer.js", tmp_path, known) == "order 18: [1]\n"
-        assert curl_pop(tmp_path, known) == "204"
+    consumer_works("node consumer.js", "order 18: [1]\n", tmp_path, env)
+
+
+@runs(PAGE, "In Go")
+def test_a_consumer_in_go_works(blocks: Section, tmp_path: Path, env: dict[str, str]) -> None:
+    (tmp_path / "consumer.go").write_text(blocks.take("go").text)
+    folders = {"GOCACHE": str(tmp_path / "cache"), "GOPATH": str(tmp_path / "path"), "CGO_ENABLED": "0"}
+    consumer_works("go run consumer.go", "order 18: 1 payloads\n", tmp_path, {**env, **folders})
