@@ -87,6 +87,68 @@ RSpec.describe "poppers" do
     expect(verdict.cut_short).to be_positive
   end
 
+  it "R-DUE-1, R-POP-13 of many ids with times of their own no popper gets one before its time", limit: Figures.count(400, 3_600) do
+    kit.queue("Pulled", **SETTINGS)
+    web = kit.web("python", port = RedisServer.free_port)
+    poppers = Kit::POPPERS.map { |kind| popper(kind, ttr: 60, url: kind == "http" ? "http://127.0.0.1:#{port}" : kit.redis.url) }
+    poppers.each(&:wait_until_started)
+    due = push_at_random(Figures.count(600, 10_000))
+    kit.drain(Figures.count(150, 300))
+    poppers.each { |process| expect(process.stop).to eq(0), process.log }
+    web.kill
+    expect_all_well
+    late = lateness(due, poppers.map(&:pid).zip(Kit::POPPERS).to_h)
+    late.each { |kind, seconds| Figures.note("R-DUE-1", "popper in #{kind}: ids; p50, p99 of how late they began, ms", spread(seconds)) }
+    expect(late.values.sum(&:size)).to eq(due.size)
+    expect(late.keys).to match_array(Kit::POPPERS)
+    expect(late.values.flatten.min).to be >= -Checker::EXACT
+  end
+
+  # Pushes ids that are due at random times within four seconds. @return [Hash{String=>Float}] Unix time at which each is due
+  def push_at_random(count)
+    first = Time.now.to_f + 2
+    due = (1..count).to_h { |number| ["due#{number}", first + kit.random.rand(4.0)] }
+    due.each_slice(500) do |slice|
+      kit["Pulled"].perform_async(slice.map { |id, at| { id: id, payload: { n: 1 }, perform_in: at } })
+      kit.journal.pushed_to("Pulled", slice.map(&:first), [1])
+    end
+    due
+  end
+
+  # @param kinds [Hash{Integer=>String}] of the poppers, by process id
+  # @return [Hash{String=>Array<Float>}] how many seconds after its time each id began, by kind; once an id, as every tenth run releases it
+  def lateness(due, kinds)
+    kit.journal.starts.uniq(&:id).group_by { |line| kinds.fetch(line.pid) }
+       .transform_values { |lines| lines.map { |line| line.time + Checker::TO_REDIS - due.fetch(line.id) }.sort }
+  end
+
+  # @param seconds [Array<Float>] sorted
+  def spread(seconds)
+    "#{seconds.size}; #{[0.5, 0.99].map { |part| (seconds[(seconds.size * part).floor] * 1000).round(1) }.join(", ")}"
+  end
+
+  it "F5, R-POP-2 poppers and servers that are told to stop under load end what they run", limit: Figures.count(400, 3_600) do
+    kit.queue("Pulled", **SETTINGS)
+    kit.watch_leases
+    rounds = Figures.count(3, 60)
+    long = ->(random) { { sleep: (0.03 + random.rand(0.05)).round(3) } } # so most processes are in a run when they are told to stop
+    Storm.new(kit, "Pulled", ids(100), payload: long).during { rounds.times { stop_under_load } }
+    verdict = finish([server, popper(ttr: 60)])
+    lines = kit.journal.lines.group_by(&:kind)
+    poppers = lines["popper"].map(&:pid)
+    began = lines["start"].count { |line| poppers.include?(line.pid) }
+    Figures.note("F5", "poppers told to stop under load: runs, reported, died in a run", [began, lines["reported"].size, verdict.cut_short].join(", "))
+    expect([lines["reported"].size, verdict.turned_away, verdict.cut_short]).to eq([began, [], 0])
+  end
+
+  # Starts a popper of each language and a server, and ends them by SIGTERM when each has begun to run ids.
+  def stop_under_load
+    processes = [server(lease: 5), *(Kit::POPPERS - ["http"]).map { |kind| popper(kind, ttr: 60) }]
+    kit.eventually { (processes.map(&:pid) - kit.journal.tail.select { |line| line.kind == "start" }.map(&:pid)).empty? }
+    processes.each { |process| process.signal(:TERM) }
+    processes.each { |process| expect(process.wait).to eq(0), process.log }
+  end
+
   it "F1 poppers are killed at each of four points", limit: Figures.count(400, 3_600) do
     kit.queue("Pulled", **SETTINGS)
     storm = Storm.new(kit, "Pulled", ids(60))
