@@ -1,4 +1,4 @@
-"""A server that notes how long each job took from just before its push to perform."""
+"""A server that notes when each job is performed."""
 
 import logging
 from typing import Any
@@ -17,5 +17,5 @@ seriatim.workers = [LatencyWorker]
 logging.getLogger("seriatim").setLevel(logging.WARNING)
 
 
-def timed(id: int) -> None:
-    LatencyWorker.perform_async([{"id": id, "payload": count.now()}])
+def timed(id: int, pushed: float) -> None:
+    LatencyWorker.perform_async([{"id": id, "payload": pushed}])

@@ -1,4 +1,7 @@
--- What every system's blank job calls: measures from the first job begun to the last one. The threads of a server have Lua states
+-- What every job calls: measures from the first job begun to the last one, or notes when each was performed; and the schedule of a
+-- pusher.
+--
+-- The threads of a server have Lua states
 -- of their own, so they count in a file that all append to, in blocks. Each keeps the block that it has begun, so the time of all jobs
 -- is told when all but those are counted.
 
@@ -6,7 +9,7 @@ local native = require "seriatim.native"
 
 local BLOCK = 100
 local THREADS = tonumber(os.getenv("BENCH_THREADS") or 5)
-local LINE = 13 -- bytes of a figure in the file of notes
+local GRACE = 0.5 -- seconds that a pusher may be late at the end
 
 local count = { JOBS = tonumber(os.getenv("BENCH_JOBS") or 0), now = native.time }
 
@@ -14,7 +17,7 @@ local path = os.getenv("BENCH_RESULT")
 local marks = path and ("%s.%d"):format(path, native.getpid()) -- a byte a job
 local block = count.JOBS >= 100 * BLOCK and BLOCK or 1
 local enough = count.JOBS - THREADS * (block - 1)
-local file, waiting, reported = nil, 0, false
+local file, notes, waiting, reported = nil, nil, 0, false
 
 local function append(name, text)
   local opened = assert(io.open(name, "ab"))
@@ -56,15 +59,34 @@ function count.up()
   end
 end
 
----Notes how long ago a job was pushed; the last one reports all.
+---Notes that a job which counts from `pushed` is performed now, in a file that all threads append to.
 function count.note(pushed)
-  local notes = assert(io.open(marks, "ab"))
-  notes:write(("%012.6f\n"):format(count.now() - pushed))
-  notes:flush()
-  local complete = notes:seek("end") == count.JOBS * LINE
-  notes:close()
-  if complete then
-    count.report(table.concat(read(marks), " "))
+  local performed = count.now()
+  if not notes then
+    notes = assert(io.open(path .. ".notes", "ab"))
+    notes:setvbuf("no")
+  end
+  notes:write(("%.6f %.6f\n"):format(performed, pushed))
+end
+
+---Calls push(number, pushed) at each time of the schedule; BENCH_PACE and rules are those of count.rb.
+function count.pace(push)
+  local words = os.getenv("BENCH_PACE"):gmatch "%S+"
+  local rate, start, seconds = tonumber(words()), tonumber(words()), tonumber(words())
+  local turn, of = tonumber(words()), tonumber(words())
+  local awake = start
+  for number = turn, math.floor(rate * seconds + 0.5) - 1, of do
+    local due = start + number / rate
+    local now = count.now()
+    if now > start + seconds + GRACE then
+      return
+    end
+    while now < due do
+      native.sleep(due - now)
+      now = count.now()
+      awake = now
+    end
+    push(number, math.max(due, awake))
   end
 end
 

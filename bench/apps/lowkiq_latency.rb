@@ -1,6 +1,6 @@
 # frozen_string_literal: true
 
-# lowkiq_latency.rb - a server that notes how long each job took from just before its push to perform.
+# lowkiq_latency.rb - a server that notes when each job is performed.
 require "hiredis"
 require "redis"
 require "lowkiq"
@@ -16,5 +16,5 @@ Lowkiq.workers = [LatencyWorker]
 Lowkiq.redis = -> { Redis.new(url: ENV.fetch("REDIS_URL"), driver: :hiredis) }
 
 module App
-  def self.timed(id) = LatencyWorker.perform_async([{ id: id, payload: Count.now }])
+  def self.timed(id, pushed) = LatencyWorker.perform_async([{ id: id, payload: pushed }])
 end

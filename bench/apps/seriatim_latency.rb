@@ -1,6 +1,6 @@
 # frozen_string_literal: true
 
-# seriatim_latency.rb - a server that notes how long each job took from just before its push to perform.
+# seriatim_latency.rb - a server that notes when each job is performed.
 require "seriatim"
 require_relative "count"
 
@@ -14,5 +14,5 @@ Seriatim.workers = [LatencyWorker]
 Seriatim.logger.level = Logger::WARN
 
 module App
-  def self.timed(id) = LatencyWorker.perform_async([{ id: id, payload: Count.now }])
+  def self.timed(id, pushed) = LatencyWorker.perform_async([{ id: id, payload: pushed }])
 end

@@ -1,6 +1,6 @@
 # frozen_string_literal: true
 
-# sidekiq_latency.rb - a server that notes how long each job took from just before its push to perform.
+# sidekiq_latency.rb - a server that notes when each job is performed.
 require "sidekiq"
 require_relative "count"
 
@@ -13,5 +13,5 @@ end
 Sidekiq.default_configuration.logger.level = Logger::WARN
 
 module App
-  def self.timed(_id) = LatencyJob.perform_async(Count.now)
+  def self.timed(_id, pushed) = LatencyJob.perform_async(pushed)
 end

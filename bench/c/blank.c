@@ -167,7 +167,7 @@ void server_make(server *s, perform_fn perform, void *context)
     settings.lease_ms = 10000;
     settings.poll_ms = 1000;
     settings.threads = s->thread_count;
-    settings.scheduler = SERIATIM_LAG;
+    settings.scheduler = getenv("BENCH_SEQ") ? SERIATIM_SEQ : SERIATIM_LAG;
     if (!s->threads || seriatim_runner_new(&settings, redis_url(), &s->runner, &error) != SERIATIM_OK)
         fail("runner", s->threads ? error.message : "out of memory");
 }

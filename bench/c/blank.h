@@ -46,7 +46,7 @@ typedef struct server {
     size_t thread_count, next_thread;
 } server;
 
-/* BENCH_THREADS threads (5). Workers are added between make and start. */
+/* BENCH_THREADS threads (5); if there is BENCH_SEQ, shards take turns. Workers are added between make and start. */
 void server_make(server *s, perform_fn perform, void *context);
 void server_worker(server *s, seriatim_queue_settings settings);
 void server_workers(server *s, long queues); /* of the queues that producer_open_all pushes to */

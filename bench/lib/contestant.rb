@@ -15,10 +15,11 @@ class Contestant
   attr_reader :name, :title
 
   # @param commands [Hash{Symbol=>Array<String>}] push (MODE and COUNT are added), serve; where it can: note (the server of latency)
-  #   and time (its pusher), idle
+  #   and pace (its pusher), both (that server with a second queue) and fill (of that queue; COUNT is added), idle
+  # @param clock [Integer] which its pusher and its server read
   # @param ours [Boolean] it is Seriatim
   # @param only [Symbol, nil] the one discipline that it takes part in
-  def initialize(name, title, redis, folder, commands:, environment: {}, ours: false, only: nil)
+  def initialize(name, title, redis, folder, commands:, environment: {}, ours: false, only: nil, clock: Process::CLOCK_MONOTONIC)
     @name = name
     @title = title
     @redis = redis
@@ -28,6 +29,7 @@ class Contestant
     @environment = environment.merge("REDIS_URL" => redis.url, "BENCH_RESULT" => @result, "BENCH_THREADS" => THREADS.to_s)
     @ours = ours
     @only = only
+    @clock = clock
   end
 
   def ours? = @ours
@@ -50,6 +52,25 @@ class Contestant
     end
   end
 
+  # Gives the second queue of the server `both` jobs.
+  def fill(count)
+    pid = spawn(@environment, *@commands.fetch(:fill), count.to_s, out: "#{@log}.fill", err: %i[child out])
+    Process.wait(pid)
+    raise "could not push: #{last_words}" unless $?.success?
+  end
+
+  # By its own clock.
+  def now = Process.clock_gettime(@clock)
+
+  # What the jobs of the server `note` or `both` have noted, when it has ended.
+  # @return [Array<Array(Float, Float)>] when each was performed, and what it counts from
+  def notes
+    paths = Dir["#{@result}.notes*"]
+    raise "nothing was noted: #{last_words}" if paths.empty?
+
+    paths.flat_map { |path| File.readlines(path).map { |line| line.split.map(&:to_f) } }
+  end
+
   # Bytes of Redis memory a waiting job.
   def memory(count)
     @redis.flush
@@ -69,9 +90,9 @@ class Contestant
 
   # What the server reports at its end.
   def result
-    deadline = now + PATIENCE
+    deadline = monotonic + PATIENCE
     until File.exist?(@result)
-      raise "no result: #{last_words}" if now > deadline || !@server.alive?
+      raise "no result: #{last_words}" if monotonic > deadline || !@server.alive?
 
       sleep 0.01
     end
@@ -107,5 +128,5 @@ class Contestant
     lines.map(&:strip).reject { |line| line.empty? || line.start_with?("from ", "File ", "at ") }.uniq.last(3).join("; ")
   end
 
-  def now = Process.clock_gettime(Process::CLOCK_MONOTONIC)
+  def monotonic = Process.clock_gettime(Process::CLOCK_MONOTONIC)
 end

@@ -4,7 +4,7 @@ require "json"
 
 # What a program measured: a table for people, and the line of JSON that bench/run reads.
 class Figures
-  # @param goals [Array<Hash>] text, limit (at most), measured
+  # @param goals [Array<Hash>] text, limit (at most), measured (nil: it was not)
   def initialize(title, columns, rows, notes: [], goals: [])
     @title = title
     @columns = columns
@@ -31,6 +31,8 @@ class Figures
   def numbers(row, widths) = row.zip(widths).drop(1).map { |cell, width| cell.to_s.rjust(width) }
 
   def verdict(goal)
+    return "#{goal[:text]}: not measured" unless goal[:measured]
+
     format("%<text>s: %<measured>.2f (at most %<limit>g) %<met>s", **goal, met: goal[:measured] <= goal[:limit] ? "met" : "NOT MET")
   end
 end

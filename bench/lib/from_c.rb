@@ -15,7 +15,10 @@ module FromC
   def install(_name) = File.exist?(BUILD) && system(BUILD, out: File::NULL)
 
   def contestant(name, redis, folder)
-    Contestant.new(name, "Seriatim, C", redis, folder, ours: true, commands: { push: ["#{FOLDER}/push"], serve: ["#{FOLDER}/worker"] })
+    trickle = "#{FOLDER}/trickle"
+    Contestant.new(name, "Seriatim, C", redis, folder, ours: true,
+                   commands: { push: ["#{FOLDER}/push"], serve: ["#{FOLDER}/worker"], note: [trickle, "serve"], pace: [trickle, "push"],
+                               both: [trickle, "both"], fill: [trickle, "fill"] })
   end
 
   def facts = { "C compiler" => IO.popen(%w[cc --version], &:read).lines.first.strip }

@@ -28,7 +28,8 @@ module FromNode
     concurrency = CONCURRENCY.fetch(name)
     Contestant.new(name, "BullMQ (#{concurrency})", redis, folder, only: (:process if name != names.first),
                    environment: { "NODE_PATH" => "#{FOLDER}/node_modules", "BENCH_CONCURRENCY" => concurrency.to_s },
-                   commands: { push: ["node", app("push")], time: ["node", app("latency"), "push"],
+                   commands: { push: ["node", app("push")], pace: ["node", app("latency"), "push"],
+                               both: ["node", app("latency"), "both"], fill: ["node", app("latency"), "fill"],
                                serve: ["node", app("worker")], note: ["node", app("latency")] })
   end
 

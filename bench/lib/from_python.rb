@@ -21,14 +21,15 @@ module FromPython
   def python(redis, folder)
     serve = [PYTHON, "-m", "seriatim", "-c", Contestant::THREADS.to_s, "-r"]
     build("python", "Seriatim, Python", redis, folder, app: "seriatim", path: ["#{Contestant::ROOT}/python"], ours: true,
-          serve: [*serve, file("seriatim")], note: [*serve, file("seriatim_latency")])
+          serve: [*serve, file("seriatim")], note: [*serve, file("seriatim_latency")], both: [*serve, file("seriatim_backlog")])
   end
 
   # The faster of its pools.
   def celery(redis, folder)
     pools = POOLS.map do |pool, processes|
       serve = ->(app) { [PYTHON, "-m", "celery", "-A", app, "worker", "-P", pool, "-c", processes.to_s, "-l", "WARNING"] }
-      build("celery", "Celery (#{pool})", redis, folder, serve: serve["bench_celery"], note: serve["bench_celery_latency"])
+      build("celery", "Celery (#{pool})", redis, folder, serve: serve["bench_celery"], note: serve["bench_celery_latency"],
+            both: [*serve["bench_celery_backlog"], "-Q", "celery,backlog"])
     end
     pools.min_by { |contestant| contestant.process(TRIAL).seconds }
   end
@@ -38,9 +39,10 @@ module FromPython
     build("rq", "RQ", redis, folder, serve: serve, note: serve)
   end
 
-  def build(name, title, redis, folder, serve:, note:, app: name, path: [], ours: false)
+  def build(name, title, redis, folder, serve:, note:, both: nil, app: name, path: [], ours: false)
     Contestant.new(name, title, redis, folder, ours: ours, environment: { "PYTHONPATH" => [*path, Contestant::APPS].join(":") },
-                   commands: { push: [PYTHON, file("push"), app], time: [PYTHON, file("time"), app], serve: serve, note: note })
+                   commands: { push: [PYTHON, file("push"), app], pace: [PYTHON, file("pace"), app], serve: serve, note: note,
+                               both: both, fill: both && [PYTHON, file("push"), "#{app}_backlog", "fill"] }.compact)
   end
 
   def facts

@@ -18,15 +18,21 @@ module FromRuby
   def seriatim(redis, folder)
     serve = [*OURS, EXE, "-c", Contestant::THREADS.to_s, "-r"]
     Contestant.new("ruby", "Seriatim, Ruby", redis, folder, ours: true,
-                   commands: { push: [*OURS, app("push"), "seriatim"], time: [*OURS, app("time"), "seriatim"],
+                   commands: { push: [*OURS, app("push"), "seriatim"], pace: [*OURS, app("pace"), "seriatim"],
+                               fill: [*OURS, app("push"), "seriatim_backlog", "fill"], both: [*serve, app("seriatim_backlog")],
                                serve: [*serve, app("seriatim")], note: [*serve, app("seriatim_latency")], idle: [*serve, app("idle")] })
   end
 
   def peer(name, redis, folder)
     serve = ["ruby", "#{Gems::FOLDER}/bin/#{name}", *(name == "sidekiq" ? ["-c", Contestant::THREADS.to_s] : []), "-r"]
     Contestant.new(name, PEERS.fetch(name), redis, folder, environment: Gems::ENVIRONMENT,
-                   commands: { push: ["ruby", app("push"), name], time: ["ruby", app("time"), name],
-                               serve: [*serve, app(name)], note: [*serve, app("#{name}_latency")] })
+                   commands: { push: ["ruby", app("push"), name], pace: ["ruby", app("pace"), name],
+                               serve: [*serve, app(name)], note: [*serve, app("#{name}_latency")], **(name == "sidekiq" ? sidekiqs(serve) : {}) })
+  end
+
+  # Its queues have the same weight.
+  def sidekiqs(serve)
+    { fill: ["ruby", app("push"), "sidekiq_backlog", "fill"], both: [*serve, app("sidekiq_backlog"), "-q", "default,1", "-q", "backlog,1"] }
   end
 
   def facts

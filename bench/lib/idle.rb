@@ -1,10 +1,14 @@
 # frozen_string_literal: true
 
+require_relative "pace"
 require_relative "processes"
 
 # How soon a server without work is there when something comes, and what it costs while nothing does.
 class Idle
   PUSHES = 500
+  RATE = 50 # a second
+  LEAD = 2 # seconds until the pusher is loaded
+  DRAIN = 2 # seconds in which the last job is performed
   SECONDS = 10
   SETTLE = 3 # seconds until leases and subscriptions are there
   SHARES = { "p50" => 0.5, "p99" => 0.99, "p99.9" => 0.999 }.freeze
@@ -17,13 +21,16 @@ class Idle
   # @return [Array<Float>] the SHARES of the times from just before the push to perform, in milliseconds
   def latency
     @redis.flush
-    jobs = { "BENCH_JOBS" => PUSHES.to_s }
-    @contestant.serve(:note, jobs) do
+    @contestant.serve(:note) do
       sleep SETTLE
-      @contestant.finish(:time, jobs)
-      sorted = @contestant.result.split.map { |seconds| seconds.to_f * 1000 }.sort
-      SHARES.values.map { |share| sorted[(PUSHES * share).to_i] }
+      pusher, = Pace.new(RATE, @contestant.now + LEAD, PUSHES / RATE).pushers
+      @contestant.finish(:pace, pusher)
+      sleep DRAIN
     end
+    sorted = @contestant.notes.map { |performed, pushed| (performed - pushed) * 1000 }.sort
+    raise "#{sorted.size} of #{PUSHES} jobs were performed" if sorted.size < PUSHES
+
+    SHARES.values.map { |share| sorted[(PUSHES * share).to_i] }
   end
 
   # @return [Array(Float, Float)] commands a second and per cent of a CPU

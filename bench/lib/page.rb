@@ -171,8 +171,9 @@ class Page
         #{thousands(Race::MOST[:bulk])} jobs in slices of 10,000.
       - Redis memory: the difference of used_memory over #{thousands(Settings::JOBS)} waiting jobs with payloads of 30 bytes (others: at most #{thousands(Suite::PEERS_WAITING)}).
         All of ours write the same, so one is measured.
-      - Latency: #{Idle::PUSHES} pushes by another process, 20 ms apart, to a server that has nothing else to do, in each of #{Settings::ROUNDS} rounds,
-        of which the medians count; from just before the push to perform, by the machine's monotonic clock (Lua: its system clock).
+      - Latency: #{Idle::PUSHES} pushes by another process, #{Idle::RATE} a second, to a server that has nothing else to do, in each of #{Settings::ROUNDS} rounds,
+        of which the medians count; from just before the push to perform, by the machine's monotonic clock (Lua: its system clock). A push
+        that is late because of the one before it counts from its time of the schedule.
       - Idle: what the server sends in #{Idle::SECONDS} s by Redis' MONITOR, and its threads' CPU time by /proc.
       - Peers: Lowkiq with its hiredis driver. Sidekiq's bulk is push_bulk with batch_size 10,000. BullMQ (5) and (50) are its
         concurrency, the better one counts; it keeps its completed jobs, as is its default. Celery has no result backend; it is

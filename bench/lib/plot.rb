@@ -10,13 +10,13 @@ class Plot
   TOP = 62
   ROW = 24
   STYLE = <<~CSS
-    svg{--back:#fff;--ink:#1f2328;--dim:#656d76;--grid:#e4e7eb;--ours:#1f6feb;--ours2:#8cb8fb;--peer:#7d8590;--peer2:#c3c8ce;--c2:#bf5b00;--c3:#1a7f37;--c4:#8250df}
-    @media(prefers-color-scheme:dark){svg{--back:#0d1117;--ink:#e6edf3;--dim:#9198a1;--grid:#262c36;--ours:#4d94ff;--ours2:#264f8c;--peer:#9198a1;--peer2:#4a525c;--c2:#f0883e;--c3:#3fb950;--c4:#b083f0}}
+    svg{--back:#fff;--ink:#1f2328;--dim:#656d76;--grid:#e4e7eb;--ours:#1f6feb;--ours2:#8cb8fb;--peer:#7d8590;--peer2:#c3c8ce;--c2:#bf5b00;--c3:#1a7f37;--c4:#8250df;--c5:#bf3989;--c6:#1b7c83}
+    @media(prefers-color-scheme:dark){svg{--back:#0d1117;--ink:#e6edf3;--dim:#9198a1;--grid:#262c36;--ours:#4d94ff;--ours2:#264f8c;--peer:#9198a1;--peer2:#4a525c;--c2:#f0883e;--c3:#3fb950;--c4:#b083f0;--c5:#f778ba;--c6:#39c5cf}}
     text{font:13px system-ui,sans-serif;fill:var(--ink)}.title{font-size:16px;font-weight:600}.dim{fill:var(--dim);font-size:12px}.end{text-anchor:end}.mid{text-anchor:middle}
     .grid{stroke:var(--grid)}.ours{fill:var(--ours)}.ours2{fill:var(--ours2)}.peer{fill:var(--peer)}.peer2{fill:var(--peer2)}
     .back{fill:var(--back)}.rim{stroke:var(--back)}.span{stroke:var(--dim);stroke-width:2}.line{fill:none;stroke-width:2}
   CSS
-  COLORS = %w[ours c2 c3 c4 peer].freeze
+  COLORS = %w[ours c2 c3 c4 peer c5 c6].freeze
 
   # @param rows [Array] label, ours?, values (one for each of the kinds), text
   # @param kinds [Array<String>] what the values of a row are

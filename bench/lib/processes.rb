@@ -11,5 +11,12 @@ module Processes
   # Bytes that they held in memory at their most.
   def peak_memory(pid) = family(pid).sum { |each| File.read("/proc/#{each}/status")[/^VmHWM:\s+(\d+)/, 1].to_i * 1024 }
 
+  # @return [Array(Integer, Integer, Integer)] bytes of PSS and of RSS, and how many processes have them
+  def memory(pid)
+    pids = family(pid)
+    rollups = pids.map { |each| File.read("/proc/#{each}/smaps_rollup") }
+    [*%w[Pss Rss].map { |field| rollups.sum { |rollup| rollup[/^#{field}:\s+(\d+)/, 1].to_i * 1024 } }, pids.size]
+  end
+
   def cpu_seconds(pid) = family(pid).flat_map { |each| Dir["/proc/#{each}/task/*/schedstat"] }.sum { |path| File.read(path).to_i } / 1e9
 end

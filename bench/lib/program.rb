@@ -5,10 +5,10 @@ require "timeout"
 require_relative "contestant"
 
 # A measurement with a program of its own; the last line that it prints is a JSON object of title, columns
-# and rows; maybe notes, and goals: text, limit (at most), measured.
+# and rows; maybe notes, and goals: text, limit (at most), measured (null: it was not).
 module Program
-  NAMES = %w[ceiling growth fair].freeze
-  PATIENCE = 400 # seconds
+  NAMES = %w[ceiling growth fair trickle start].freeze
+  PATIENCE = Hash.new(400).merge("trickle" => 6 * 3600, "start" => 3600).freeze # seconds
 
   module_function
 
@@ -17,15 +17,15 @@ module Program
     path = "#{Contestant::ROOT}/bench/#{name}"
     raise "there is no bench/#{name}" unless File.exist?(path)
 
-    figures = JSON.parse(output(path).lines.last.to_s)
+    figures = JSON.parse(output(path, PATIENCE[name]).lines.last.to_s)
     raise "bench/#{name} printed no columns and rows" unless figures["columns"] && figures["rows"]
 
     figures
   end
 
-  def output(path)
+  def output(path, patience)
     IO.popen([path], pgroup: true) do |io|
-      Timeout.timeout(PATIENCE) { io.read }
+      Timeout.timeout(patience) { io.read }
     rescue Timeout::Error
       Process.kill(:TERM, -io.pid)
       raise

@@ -2,12 +2,9 @@
 
 require "fileutils"
 require "tmpdir"
+require_relative "entrants"
+require_relative "environment"
 require_relative "facts"
-require_relative "from_c"
-require_relative "from_lua"
-require_relative "from_node"
-require_relative "from_python"
-require_relative "from_ruby"
 require_relative "idle"
 require_relative "missing"
 require_relative "page"
@@ -17,13 +14,8 @@ require_relative "measured_redis"
 require_relative "results"
 require_relative "settings"
 
-# Nothing of the caller's environment may change what is measured.
-ENV.delete_if { |name, _| name.start_with?("LC_", "RUBYOPT", "BUNDLE_", "PYTHON", "CELERY_", "RQ_", "REDIS_", "SERIATIM_", "RAILS_", "RACK_", "NODE_") }
-ENV["LC_ALL"] = "C.UTF-8"
-
 # Blank jobs through Seriatim and its peers in one run on one redis-server of its own.
 class Suite
-  SIDES = [FromRuby, FromPython, FromLua, FromC, FromNode].freeze
   QUEUES = [1, 200, 1000].freeze
   PEERS_WAITING = 100_000 # jobs, for the figure of memory; less of who is slow to push
 
@@ -38,7 +30,7 @@ class Suite
 
   # What was measured until then is written, whatever ends it.
   def run
-    contestants = SIDES.flat_map { |side| enter(side) }.sort_by { |contestant| contestant.ours? ? 0 : 1 }
+    contestants = Entrants.new(@redis, @folder, @missing, @facts).enter(Entrants::NAMES.select { |name| Settings.wanted?(name) })
     @results = Results.new(contestants, Race.new(contestants, @missing), @missing)
     measure(contestants)
   rescue Exception => e # also signals
@@ -50,14 +42,6 @@ class Suite
   end
 
   private
-
-  def enter(side)
-    wanted = side.names.select { |name| Settings.wanted?(name) }
-    there, absent = wanted.partition { |name| @missing.attempt("#{name}, set-up") { side.install(name) } }
-    absent.each { |name| @missing.note("#{name}: not installed and not to be had") }
-    @facts.merge!(@missing.attempt("versions of #{there.join(", ")}") { side.facts } || {}) if there.any?
-    there.filter_map { |name| @missing.attempt("#{name}, trial") { side.contestant(name, @redis, @folder) } }
-  end
 
   def measure(contestants)
     @results.race.run
