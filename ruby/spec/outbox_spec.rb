@@ -24,6 +24,17 @@ RSpec.describe Seriatim::Outbox, limit: 240 do
     transaction { orders.perform_async_in_transaction(payloads.map { |payload| { id: id, payload: payload, **options } }) }
   end
 
+  # Of jobs that are wrong by themselves, and of those that exceed a limit of a push.
+  def expect_refusals
+    [[{ id: 1, payload: Float::NAN }, /jobs\[1\]\.payload/], [{ id: "x" * 1025 }, /jobs\[1\]: id is 1025 bytes long/],
+     [{ id: 1, payload: "x" * 1_048_577 }, /jobs\[1\]: payload/],
+     [{ id: 1, perform_in: 60 }, /jobs\[1\]: perform_in/], [{ id: 1, score: Float::INFINITY }, /jobs\[1\]: score/]].each do |job, message|
+      transaction do
+        expect { orders.perform_async_in_transaction([{ id: 0 }, job]) }.to raise_error(Seriatim::Invalid, message)
+      end
+    end
+  end
+
   # The payloads in the queue, by id, in the order in which they will be delivered.
   def waiting(worker = orders, limit: 100)
     worker.queries.range_by_id("-", "+", limit: limit).to_h { |record| [record[:id], record[:payloads].map(&:first)] }
@@ -52,12 +63,7 @@ RSpec.describe Seriatim::Outbox, limit: 240 do
 
       it "R-OUTBOX-4: refuses wrong jobs, and calls outside of a transaction, before anything is written" do
         expect { orders.perform_async_in_transaction([{ id: 1 }]) }.to raise_error(Seriatim::Invalid, /no transaction is open/)
-        [[{ id: 1, payload: Float::NAN }, /jobs\[1\]\.payload/], [{ id: "x" * 1025 }, /jobs\[1\]: id is 1025 bytes long/],
-         [{ id: 1, perform_in: 60 }, /jobs\[1\]: perform_in/], [{ id: 1, score: Float::INFINITY }, /jobs\[1\]: score/]].each do |job, message|
-          transaction do
-            expect { orders.perform_async_in_transaction([{ id: 0 }, job]) }.to raise_error(Seriatim::Invalid, message)
-          end
-        end
+        expect_refusals
         expect(rows.count).to eq(0)
       end
 
@@ -72,7 +78,7 @@ RSpec.describe Seriatim::Outbox, limit: 240 do
 
       it "R-OUTBOX-10: pushes in memory after the commit in a test mode" do
         Seriatim.testing!(:fake) do
-          expect { transaction { orders.perform_async_in_transaction([{ id: 1, payload: Float::NAN }]) } }.to raise_error(Seriatim::Invalid)
+          expect_refusals
           transaction do
             commit(1, "a")
             expect(orders.jobs).to eq([])

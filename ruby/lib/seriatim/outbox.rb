@@ -81,9 +81,9 @@ module Seriatim
 
         jobs = Native.read_jobs(jobs)
         payloads = payloads(worker, jobs)
+        Pool.current.with { |connection| connection.check_jobs(worker.queue_settings, jobs, payloads) }
         return write_in_memory(worker, jobs, payloads) if test_mode?
 
-        Pool.current.with { |connection| connection.check_jobs(worker.queue_settings, jobs, payloads) }
         rows = jobs.each_with_index.map { |job, at| row(worker.queue_name, job, at, payloads[at]) }
         lock(rows)
         rows.each_slice(SLICE) { |slice| Row.insert_all!(slice) }
@@ -92,9 +92,8 @@ module Seriatim
 
       def test_mode? = Seriatim.const_defined?(:Testing, false) && Testing.current
 
-      # No relay runs in a test. What stands in for Redis checks the rest when it gets the jobs.
+      # No relay runs in a test.
       def write_in_memory(worker, jobs, payloads)
-        Native.check_jobs(jobs, payloads)
         Seriatim.after_commit do
           Pool.current.with { |memory| memory.push(worker.queue_settings, jobs, payloads, nil, nil, false) }
         end

@@ -86,6 +86,15 @@ static VALUE fake_push(VALUE self, VALUE queue, VALUE jobs, VALUE payloads, VALU
                                 SIZET2NUM(counts.scheduled), SIZET2NUM(counts.stale), srb_link_handles(client));
 }
 
+/* fake.check_jobs(queue, jobs, payloads or nil): raises what a push of them would, and keeps nothing */
+static VALUE fake_check_jobs(VALUE self, VALUE queue, VALUE jobs, VALUE payloads)
+{
+    fake_box *box = fake_of(self);
+    srb_link_check(&box->link, seriatim_push_begin(seriatim_link_client(box->link.link), NUM2SIZET(queue)));
+    srb_jobs_push(&box->link, jobs, payloads, Qnil);
+    return Qnil;
+}
+
 static seriatim_text fake_text(VALUE value)
 {
     seriatim_text text = {NULL, 0};
@@ -237,6 +246,7 @@ void srb_init_fake(void)
     rb_define_method(klass, "initialize", fake_initialize, 0);
     rb_define_method(klass, "queue", fake_queue, 1);
     rb_define_method(klass, "push", fake_push, 5);
+    rb_define_method(klass, "check_jobs", fake_check_jobs, 3);
     rb_define_method(klass, "cancel", fake_cancel, 2);
     rb_define_method(klass, "reschedule", fake_reschedule, 4);
     rb_define_method(klass, "next", fake_next, 2);

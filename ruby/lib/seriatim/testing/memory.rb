@@ -41,6 +41,9 @@ module Seriatim
         [added, folded, refused, nil, nil, scheduled, stale, handles]
       end
 
+      # As {Connection#check_jobs}.
+      def check_jobs(settings, jobs, payloads) = @lock.synchronize { @fake.check_jobs(number(settings), jobs, payloads) }
+
       # As {Connection#action}.
       def action(settings, name, texts = nil)
         refuse("the action #{name}") unless ACTIONS.include?(name)
