@@ -151,6 +151,47 @@ RSpec.describe Seriatim::Outbox, limit: 240 do
     end
   end
 
+  context "with a replica" do
+    before { database("SQLite") }
+    before do
+      port = RedisServer.free_port
+      @master = RedisServer.new("--port", port.to_s, "--repl-diskless-sync-delay", "0")
+      @replica = RedisServer.new("--replicaof", "127.0.0.1 #{port}")
+      eventually { @master.call("INFO", "replication")[/state=online/] }
+      Seriatim.redis = @master.url
+      Seriatim.wait_replicas = 1
+      Seriatim.wait_timeout = 0.05
+    end
+
+    after { [@master, @replica].each(&:remove) }
+
+    # While the replica answers nothing.
+    def without_replica
+      Process.kill(:STOP, @replica.pid)
+      yield
+    ensure
+      Process.kill(:CONT, @replica.pid)
+    end
+
+    def changes = @master.call("INFO", "persistence")[/rdb_changes_since_last_save:(\d+)/, 1].to_i
+
+    # In Redis 7.2, WAIT on a connection that has written nothing waits for nothing.
+    it "R-OUTBOX-11: keeps the rows until the replica has the jobs, although a later push finds them written" do
+      commit(1, "a", "b")
+      without_replica do
+        expect(relay.turn).to be > 0.2
+        expect(@log.string).to match(/the next attempt is in .*NotReplicated: the push is written, 0 of 1 replicas have it/)
+        Seriatim.redis = @master.url # connections are made anew
+        before = changes
+        expect(relay.turn).to be > 0.2
+        expect(changes).to be > before
+        expect(rows.count).to eq(2)
+      end
+      eventually { relay.turn && rows.count.zero? }
+      expect(waiting).to eq("1" => %w[a b])
+    end
+  end
+
   context "with PostgreSQL" do
     before { database("PostgreSQL") }
 

@@ -25,7 +25,10 @@ do -- a block of its own: Lua allows 200 local variables, and push_jobs has near
       SKIPPED = SKIPPED + 1
     end
   end
-  if not numbers[1] then return SKIPPED .. ' 0 0 o' .. SKIPPED end
+  if not numbers[1] then
+    call('SET', KEYS[16], format('%.0f', last)) -- a write: WAIT waits for what its own connection has written
+    return SKIPPED .. ' 0 0 o' .. SKIPPED
+  end
   ARGV, kept.numbers = kept, numbers
 end
 
