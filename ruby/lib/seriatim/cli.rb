@@ -16,8 +16,7 @@ module Seriatim
     # The same words in each language: core/command/command.json.
     VERBS = Native.command_text("verbs").split.freeze
     WITHOUT_REDIS = %w[help version man completion].freeze
-    RAILS_FILE = "config/seriatim.yml"
-    private_constant :WITHOUT_REDIS, :RAILS_FILE
+    private_constant :WITHOUT_REDIS
 
     # @param held [Array<String>, nil] TERM and INT that came so far, to which their handlers still add; nil: the caller has set no
     #   handlers
@@ -109,8 +108,8 @@ module Seriatim
       serves = [nil, "server", "outbox"].include?(verb)
       if (path = @options.delete(:config))
         ConfigFile.use(path, @options[:environment])
-      elsif !serves && !@options[:require] && Application.rails?(".") && File.file?(RAILS_FILE)
-        ConfigFile.use(RAILS_FILE, @options[:environment] || rails_environment, called: RAILS_FILE)
+      elsif !serves && !@options[:require] && Application.rails?(".") && File.file?(ConfigFile::OF_RAILS)
+        ConfigFile.use(ConfigFile::OF_RAILS, @options[:environment] || rails_environment, called: ConfigFile::OF_RAILS)
       end
       @options = ConfigFile.options.merge(@options)
       @options[:require] ||= "." if serves && Application.rails?(".")

@@ -8,6 +8,7 @@ module Seriatim
   # the module Seriatim; any other key must hold a map and is the name of an environment, whose keys win there.
   # @api private
   module ConfigFile
+    OF_RAILS = "config/seriatim.yml" # in the folder of an application
     TEXTS = ["a list of texts", ->(value) { value.is_a?(Array) && value.all?(String) }].freeze
     # Options of the command: what each must hold, in words and as a test.
     OPTIONS = {

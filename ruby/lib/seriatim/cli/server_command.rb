@@ -1,5 +1,6 @@
 # frozen_string_literal: true
 
+require "seriatim/cli/loads_application"
 require "seriatim/server/signals"
 require "seriatim/server/supervisor"
 
@@ -8,6 +9,8 @@ module Seriatim
     # Loads the application and runs the server until TERM or INT.
     # @api private
     class ServerCommand
+      include LoadsApplication
+
       # @param held [Array<String>] TERM and INT that came before this; their handlers add to it until there are others
       def initialize(options, held)
         @options = options
@@ -16,14 +19,11 @@ module Seriatim
 
       # @return [Integer] the exit code
       def run
-        path = @options[:require] or raise UsageError, "-r is missing: name the application's file or folder"
-        set_up_logger
+        prepare
         signals = Signals.while_loading
         return STOPPED if @held.any?
 
-        Application.load(path)
-        Application.eager_load
-        read_options
+        load_application
         apply
         Workers.chosen(nil, @options[:queues])
         PrivateRedis.url if RedisUrl.none?
@@ -34,21 +34,9 @@ module Seriatim
 
       def supervise(signals) = Supervisor.new(processes, Seriatim.stop_timeout, signals) { |parent, own| serve(own, parent) }.run
 
-      # Of the file that the application read, if it is one of Rails.
-      def read_options
-        @options = ConfigFile.options.merge(@options)
-        @logger.formatter = Log.formatter(@options[:log_format])
-      end
-
-      def set_up_logger
-        level = @options[:verbose] ? Logger::DEBUG : Logger::INFO
-        @logger = Seriatim.logger = Log.default($stdout, format: @options[:log_format], level: level)
-      end
-
       def apply
         Seriatim.threads_per_node = threads if threads
         Seriatim.stop_timeout = @options[:timeout] if @options[:timeout]
-        Seriatim.logger.level = Logger::DEBUG if @options[:verbose] && Seriatim.logger
       end
 
       def threads

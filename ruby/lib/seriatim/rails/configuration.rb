@@ -8,10 +8,9 @@ module Seriatim
     # Reads config.seriatim and config/seriatim.yml into the settings of Seriatim.
     # @api private
     module Configuration
-      FILE = "config/seriatim.yml"
       NAMES = [*Settings.instance_methods(false).grep(/\A[a-z]\w*=\z/).map { |name| name.name.delete_suffix("=").to_sym } - [:reload_workers],
                :active_job_queues].sort.freeze
-      private_constant :FILE, :NAMES
+      private_constant :NAMES
 
       module_function
 
@@ -25,7 +24,7 @@ module Seriatim
         LogTarget.use_application
         refuse_unknown(app.config.seriatim.keys)
         app.config.seriatim.each { |name, value| set(name, value) }
-        path = app.root.join(FILE).to_s
+        path = app.root.join(ConfigFile::OF_RAILS).to_s
         ConfigFile.use(path, ::Rails.env, called: path) if !ConfigFile.used? && File.file?(path)
         ConfigFile.apply
       end
