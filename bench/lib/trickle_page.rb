@@ -125,7 +125,7 @@ class TricklePage
 
   def goal(text, limit, rate, field)
     ratio = @trickle.ratio(OURS, PEER, rate, field)
-    { text: "#{text}: Ruby's, times Sidekiq's", limit: limit, measured: ratio && [ratio, ENDLESS].min.round(3) }
+    { text: "#{text}: Ruby's, times Sidekiq's", limit: limit, measured: ratio&.clamp(-ENDLESS, ENDLESS)&.round(3) }
   end
 
   def lines(title, unit, field)
