@@ -122,6 +122,13 @@ RSpec.describe "Delayed events" do
     eventually { ended.any? || events.worker("Last").queries.morgue_fetch([1]).any? }
   end
 
+  def enqueue_with_contexts(type, count)
+    (1..count).map do |id|
+      events.enqueue(type, id: id, event: id, context: { "of" => "#{type}#{id}" })
+      "#{type}.#{id}.#{type}#{id}"
+    end
+  end
+
   Language::ALL.each_key do |language|
     it "R-EVENT-12, R-EVENT-13, R-EVENT-14, R-EVENT-15, R-EVENT-16 in #{language}: are shared, survive poison, an outage and a kill" do
       kit
@@ -132,6 +139,20 @@ RSpec.describe "Delayed events" do
       survives_a_kill_in_the_last_attempt(processes)
       expect(processes.select(&:alive?).map(&:stop)).to all(eq(0))
       expect(%w[Paid Slow Last].flat_map { |type| events.worker(type).actions.check[:findings] }).to eq([])
+    end
+
+    it "R-EVENT-3, R-EVENT-5, R-EVENT-11 in #{language}: wait for a handler, keep their contexts and run as often as their type says" do
+      kit
+      each = Figures.count(40, 334)
+      once = %w[One Two Three].flat_map { |type| enqueue_with_contexts(type, each) }
+      ten_times = enqueue_with_contexts("Fails", 20)
+      sleep Figures.count(1, 30)
+      waiting = %w[One Two Three].map { |type| events.worker(type).metrics.values_at(:length, :retries, :processed) }
+      expect(waiting).to eq([[each, 0, 0]] * 3)
+      process = start(language, "p0")
+      eventually { events.worker("Fails").metrics[:morgue_length] == 20 && traced("ran").values.flatten.size >= once.size + 200 }
+      expect(process.stop).to eq(0)
+      expect(traced("ran").fetch("p0").tally).to eq(once.to_h { |event| [event, 1] }.merge(ten_times.to_h { |event| [event, 10] }))
     end
   end
 end

@@ -31,4 +31,17 @@ local events = seriatim.events "shop"
 events:on("Paid", handle, { max_running = 5 })
 events:on("Slow", handle, { max_running = 1 })
 events:on("Last", handle, { attempts = 1 })
+
+-- Without a gate; TYPE.EVENT.CONTEXT is noted.
+local function run(type, result)
+  return function(event, context)
+    note("ran", ("%s.%s.%s"):format(type, event, context.of))
+    return result
+  end
+end
+
+for _, type in ipairs { "One", "Two", "Three" } do
+  events:on(type, run(type, true), { max_running = 3 })
+end
+events:on("Fails", run("Fails", false), { attempts = 10, retry_in = { 0 } })
 return events

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import time
+from collections.abc import Callable
 
 import seriatim
 
@@ -30,3 +31,18 @@ events = seriatim.events("shop")
 events.on("Paid", handle, max_running=5)
 events.on("Slow", handle, max_running=1)
 events.on("Last", handle, attempts=1)
+
+
+def run(type: str, result: bool) -> Callable[[object, dict[str, str]], bool]:
+    """Without a gate; TYPE.EVENT.CONTEXT is noted."""
+
+    def handler(event: object, context: dict[str, str]) -> bool:
+        note(f"ran {type}.{event}.{context.get('of')}")
+        return result
+
+    return handler
+
+
+for name in ("One", "Two", "Three"):
+    events.on(name, run(name, True), max_running=3)
+events.on("Fails", run("Fails", False), attempts=10, retry_in=[0])

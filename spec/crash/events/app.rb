@@ -21,3 +21,7 @@ events = Seriatim.events("shop")
 events.on("Paid", max_running: 5, &handle)
 events.on("Slow", max_running: 1, &handle)
 events.on("Last", attempts: 1, &handle)
+
+# Without a gate; TYPE.EVENT.CONTEXT is noted.
+%w[One Two Three].each { |type| events.on(type, max_running: 3) { |event, context| note("ran #{type}.#{event}.#{context["of"]}") || true } }
+events.on("Fails", attempts: 10, retry_in: [0]) { |event, context| note("ran Fails.#{event}.#{context["of"]}") && false }
