@@ -92,7 +92,7 @@ RSpec.describe "poppers" do
     web = kit.web("python", port = RedisServer.free_port)
     poppers = Kit::POPPERS.map { |kind| popper(kind, ttr: 60, url: kind == "http" ? "http://127.0.0.1:#{port}" : kit.redis.url) }
     poppers.each(&:wait_until_started)
-    due = push_at_random(Figures.count(600, 10_000))
+    due = push_at_random(Figures.count(600, 10_000), Figures.count(4.0, 30.0))
     kit.drain(Figures.count(150, 300))
     poppers.each { |process| expect(process.stop).to eq(0), process.log }
     web.kill
@@ -104,10 +104,10 @@ RSpec.describe "poppers" do
     expect(late.values.flatten.min).to be >= -Checker::EXACT
   end
 
-  # Pushes ids that are due at random times within four seconds. @return [Hash{String=>Float}] Unix time at which each is due
-  def push_at_random(count)
+  # Pushes ids that are due at random times within some seconds. @return [Hash{String=>Float}] Unix time at which each is due
+  def push_at_random(count, seconds)
     first = Time.now.to_f + 2
-    due = (1..count).to_h { |number| ["due#{number}", first + kit.random.rand(4.0)] }
+    due = (1..count).to_h { |number| ["due#{number}", first + kit.random.rand(seconds)] }
     due.each_slice(500) do |slice|
       kit["Pulled"].perform_async(slice.map { |id, at| { id: id, payload: { n: 1 }, perform_in: at } })
       kit.journal.pushed_to("Pulled", slice.map(&:first), [1])
