@@ -34,10 +34,20 @@ for _ = 1, tonumber(ARGV[5]) or 0 do
     return error_reply('ERR wrong arguments')
   end
   local group = {run = run, fence = sub(run, 3), count = math.abs(count), whole = count < 0, first = others + 2, last = others + 1 + given}
-  if group.whole then group.packed = call('HGET', CLAIMS, group.fence) end
-  local list = group.packed and byte(group.packed) ~= SPREAD and plain or groups
+  local list = group.whole and plain or groups
   list[#list + 1] = group
   done, others = done + group.count, others + 2 + given
+end
+if plain[1] then
+  local wholes, fences = plain, {}
+  for i = 1, #wholes do fences[i] = wholes[i].fence end
+  local packed = call('HMGET', CLAIMS, unpack(fences))
+  plain = {}
+  for i = 1, #wholes do
+    wholes[i].packed = packed[i]
+    local list = packed[i] and byte(packed[i]) ~= SPREAD and plain or groups
+    list[#list + 1] = wholes[i]
+  end
 end
 if not sequence or not tonumber(ARGV[5]) then return error_reply('ERR wrong arguments') end
 local total = done + (#ARGV - others + 1) / 7
@@ -62,14 +72,19 @@ call('HLEN', JOBS)
 
 -- Whole claims whose runs nobody has touched: what they took is done, and nothing waits behind it.
 local function settle_plain()
-  local fences = {}
+  local fences, all = {}, {}
   for i = 1, #plain do
     local ids = ids_of(plain[i].packed)
-    if ids[1] then call('HDEL', JOBS, unpack(ids)) end
+    for k = 1, #ids do all[#all + 1] = ids[k] end
+    if #all > 2000 then
+      call('HDEL', JOBS, unpack(all))
+      all = {}
+    end
     for k = 1, events and #ids or 0 do events[#events + 1] = {ids[k], EVENT_DONE, tonumber(plain[i].fence)} end
     held, processed = held - #ids, processed + #ids
     fences[i] = plain[i].fence
   end
+  if all[1] then call('HDEL', JOBS, unpack(all)) end
   if fences[1] then call('HDEL', CLAIMS, unpack(fences)) end
 end
 
