@@ -162,6 +162,7 @@
 #include "node/notice.c"
 #include "node/morgue.c"
 #include "node/batch.c"
+#include "node/hold.c"
 #include "node/recall.c"
 #include "node/offer.c"
 #include "node/recover.c"

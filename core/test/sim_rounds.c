@@ -28,6 +28,23 @@ static void node_vitals(sim *s, sim_node *n, int64_t now)
                         s->store->now_us + (ahead_ms - now) * 1000);
 }
 
+/* What has ended waits at most this long for its settle, if Redis answers and memory is there. */
+#define HELD_MS 35
+
+static void check_held(const sim *s, const sim_node *n, int64_t now)
+{
+    size_t i;
+    for (i = 0; s->p->chaos_ms && !s->p->nomem && n->node->sessions[SRT_COMMANDS].connected && i < n->node->shard_count;
+         i++) {
+        const srt_shard *h = n->node->shards[i];
+        int64_t since = h->pending.count ? h->pending_since : now;
+        if (h->partial_claims && h->partial_claims->ended_since < since)
+            since = h->partial_claims->ended_since;
+        if (h->state == SRT_OWNED && !h->reconcile && !h->settling && now - since >= HELD_MS)
+            store_violated(s->store, "%s: what has ended is held for %d ms", n->id, (int)(now - since));
+    }
+}
+
 void sim_node_tick(sim *s, sim_node *n, int busy)
 {
     srt_group *g = &n->node->groups[0];
@@ -37,6 +54,7 @@ void sim_node_tick(sim *s, sim_node *n, int busy)
         n->node->quarantine.step == SRT_QUARANTINE_NONE && !n->node->stopping)
         return;
     n->next_tick = srt_node_tick(n->node, now);
+    check_held(s, n, now);
     n->door |= g->wake_pending && g->waiting > 0;
     g->wake_pending = 0;
 }

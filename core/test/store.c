@@ -225,6 +225,8 @@ void store_push(store *s, store_id *id, int64_t delay_us)
         r->rank = ++id->shard->last_rank;
         if (!id->running)
             store_wake_owner(s, id->shard, delay_us ? r->due : 0);
+        else if (id->mode != 'p' && !s->no_word_behind)
+            store_tell_owner(s, id->shard, "~");
     }
     store_add_payload(r, id->pushed++, stamp);
 }
@@ -232,7 +234,7 @@ void store_push(store *s, store_id *id, int64_t delay_us)
 void store_pause(store *s, size_t shard, int on)
 {
     s->shards[shard].paused = on;
-    store_tell_owner(s, &s->shards[shard]);
+    store_tell_owner(s, &s->shards[shard], "");
 }
 
 /* Of the ids that are due the oldest, whatever is noted of them. */

@@ -105,9 +105,10 @@ typedef struct store {
 
     unsigned errors_ppm, noscript_ppm;
     int no_fence, forget_seen, no_absence, no_heir; /* negative controls */
-    int remembers;                                  /* the second queue has remember_score */
-    int answer_past; /* a claim that a failover forgot is answered by the one before it, as scripts did once */
-    int nobody_died; /* no process is killed, so no run may be recovered as a dead one's */
+    int no_word_behind; /* a push behind a run is not told: it waits as long as the settle is held */
+    int remembers;      /* the second queue has remember_score */
+    int answer_past;    /* a claim that a failover forgot is answered by the one before it, as scripts did once */
+    int nobody_died;    /* no process is killed, so no run may be recovered as a dead one's */
 
     uint64_t commands, refused, again;
     uint64_t pops, pops_done, pops_refused;

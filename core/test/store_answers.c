@@ -36,13 +36,14 @@ void store_publish(store *s, const char *channel, const char *text)
             }
 }
 
-void store_tell_owner(store *s, const store_shard *sh)
+void store_tell_owner(store *s, const store_shard *sh, const char *mark)
 {
-    char channel[160];
+    char channel[160], text[100];
     if (!sh->owner[0])
         return;
     snprintf(channel, sizeof channel, STORE_NS ":wake:%s", sh->owner);
-    store_publish(s, channel, sh->prefix);
+    snprintf(text, sizeof text, "%s%s", mark, sh->prefix);
+    store_publish(s, channel, text);
 }
 
 void store_wake_owner(store *s, store_shard *sh, int64_t time)
@@ -50,7 +51,7 @@ void store_wake_owner(store *s, store_shard *sh, int64_t time)
     if (time >= sh->wake)
         return;
     sh->wake = 0;
-    store_tell_owner(s, sh);
+    store_tell_owner(s, sh, "");
 }
 
 void store_pack_little(srt_bytes *out, uint64_t value, size_t bytes)

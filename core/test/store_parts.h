@@ -30,7 +30,7 @@ void store_say_int(store_conn *c, int64_t value);
 void store_say_text(store_conn *c, const char *text);
 void store_say_line(store_conn *c, const char *line);
 void store_publish(store *s, const char *channel, const char *text);
-void store_tell_owner(store *s, const store_shard *sh);
+void store_tell_owner(store *s, const store_shard *sh, const char *mark);
 void store_wake_owner(store *s, store_shard *sh, int64_t time);
 /* Pack what a claim answers, as core/scripts/lib/record.lua does. */
 void store_pack_little(srt_bytes *out, uint64_t value, size_t bytes);

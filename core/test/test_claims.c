@@ -304,12 +304,47 @@ static void test_check_repairs_whole_claims(void **state)
     close_queue(&f);
 }
 
+/* The next message on the owner's channel. */
+static void hears(redisContext *ear, const char *wanted)
+{
+    void *heard;
+    assert_int_equal(redisGetReply(ear, &heard), REDIS_OK);
+    assert_string_equal(((redisReply *)heard)->element[2]->str, wanted);
+    freeReplyObject(heard);
+}
+
+/* Nothing but the first push behind a run of the owner's is told, so that it settles what has ended. */
+static void test_r_run_11_the_first_push_behind_a_run_is_told(void **state)
+{
+    fixture f = open_queue(1, "merge");
+    redisContext *ear = redisConnectUnix(server.socket);
+    char run[64];
+    (void)state;
+    freeReplyObject(redisCommand(ear, "SUBSCRIBE seriatim:wake:n1"));
+    acquire(&f, "n1");
+    push(&f, "a", "1", none);
+    assert_int_equal(claim(&f, "5", run), 1);
+    assert_int_equal(claim(&f, "5", NULL), 0); /* the owner sleeps */
+    push(&f, "a", "2", none);
+    hears(ear, "~" PREFIX);
+    push(&f, "a", "3", none);
+    push(&f, "b", "1", none);
+    hears(ear, PREFIX);
+    settle_done(&f, "a", run);
+    assert_int_equal(claim(&f, "5", run), 2);
+    push(&f, "a", "4", none);
+    hears(ear, "~" PREFIX);
+    redisFree(ear);
+    close_queue(&f);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_ranges_leave_out_running_ids),
         cmocka_unit_test(test_a_claim_skips_stale_entries),
         cmocka_unit_test(test_a_claim_skips_evicted_records),
+        cmocka_unit_test(test_r_run_11_the_first_push_behind_a_run_is_told),
         cmocka_unit_test(test_a_settle_of_a_lost_claim_is_refused),
         cmocka_unit_test(test_a_settle_that_arrives_late_again_changes_nothing),
         cmocka_unit_test(test_a_claim_is_settled_as_a_whole),

@@ -2,10 +2,11 @@
 -- ACL user may lack the channel, and an error behind the first write would leave the script half done. The owner then sees the
 -- change when poll_interval is over.
 
--- Tells the owner, if there is one, to look at its shard; with recall also to hand back what it has not begun.
-local function tell_owner(recall)
+-- Tells the owner, if there is one, to look at its shard; with '!' also to hand back what it has not begun; with '~' only to
+-- settle what has ended, because something waits behind it.
+local function tell_owner(mark)
   if owner == '' then return end
-  redis.pcall('PUBLISH', string.match(STATE, '^(.-):{') .. ':wake:' .. owner, (recall and '!' or '') .. PREFIX)
+  redis.pcall('PUBLISH', string.match(STATE, '^(.-):{') .. ':wake:' .. owner, (mark or '') .. PREFIX)
 end
 
 -- Tells the sleeping owner that something is due at `time`; saving the state tells the sleeping poppers.

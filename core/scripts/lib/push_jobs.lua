@@ -16,7 +16,7 @@ for i = 1, n do ids[i] = ARGV[7 + WIDTH * (i - 1)] end
 local old = call('HMGET', JOBS, unpack(ids))
 local base = max(tick + 1, now) - 1
 tick = base + n
-local soonest, is_earlier = FOREVER, false
+local soonest, is_earlier, is_behind = FOREVER, false, false -- is_behind: a job came behind a run of the owner's, as the first
 
 local PLAIN = 2000 -- bytes of a payload that stays in the record; see LARGE in record.lua
 local new, folded, scheduled, refused_places, exceptions, stale_before = 0, 0, 0, {}, {}, stale
@@ -205,7 +205,10 @@ if rest[1] then
   if order[1] then
     local runs, nexts = call('HMGET', RUNNING, unpack(order)), call('HMGET', NEXT, unpack(order))
     for j = 1, #order do
-      if runs[j] then behind[order[j]] = nexts[j] end
+      if runs[j] then
+        behind[order[j]] = nexts[j]
+        is_behind = is_behind or not nexts[j] and sub(runs[j], 2, 2) ~= RUN_POPPED
+      end
     end
   end
   if hash[1] then call('HSET', JOBS, unpack(hash)) end
@@ -275,9 +278,10 @@ end
 
 -- The owner of a paused shard is awake as to its `wake`, and must hear what it is to move earlier than it knows.
 is_earlier = is_earlier and flags % (2 * FLAG_PAUSED) >= FLAG_PAUSED
-if soonest < wake or is_earlier then
+if soonest < wake or is_earlier or is_behind then
   -- include: owner
   if is_earlier then tell_owner() else wake_owner(soonest) end
+  if is_behind then tell_owner('~') end
 end
 placed = min(placed, soonest)
 local refused_as_stale = stale - stale_before

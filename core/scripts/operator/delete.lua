@@ -48,7 +48,7 @@ end
 note_delivers()
 if count > 0 or began then
   note_change()
-  tell_owner(true)
+  tell_owner('!')
 end
 began = began or count > 0 and advance() or tick
 save()

@@ -26,7 +26,7 @@ for i = 1, #ids do
 end
 if count > 0 then
   note_change()
-  tell_owner(true)
+  tell_owner('!')
 end
 save()
 return count

@@ -7,5 +7,5 @@ local changed = is(FLAG_PAUSED) and 0 or 1
 open_for_writing()
 flag_as(FLAG_PAUSED, true)
 save()
-tell_owner(true)
+tell_owner('!')
 return changed

@@ -81,7 +81,7 @@ void srt_shard_acquire(srt_node *node, srt_shard *s, int64_t now)
         return;
     if (s->state == SRT_OWNED) {
         shard_visit_runs(node, s, part_run, NULL);
-        srt_claim_part_all(s, now);
+        srt_claim_part_all(s);
     }
     s->state = SRT_ACQUIRING;
     s->reconcile = 0;

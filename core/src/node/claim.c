@@ -199,6 +199,9 @@ void srt_shard_claimed(srt_node *node, srt_shard *s, const srt_request *r, const
     s->reconcile |= past;
     if (!past)
         s->seen = fence;
+    if (s->prompt_claim)
+        s->prompt_fence = s->seen;
+    s->prompt_claim = 0;
     next = srt_token_int(&reply->tokens[3]);
     s->more = next == 0;
     s->due_at = next == 0 ? SRT_NEVER : local_time(node, next);

@@ -138,16 +138,21 @@ static srt_shard *shard_of_prefix(const srt_node *n, const char *prefix, size_t 
 
 /*
  * A message that a shard changed: an id is due, its owner gave it up, or ('!') the ids that are claimed and not begun
- * are to be handed back. On the channel of the nodes: an operator's order, which the next heartbeat brings.
+ * are to be handed back; or ('~') that something waits behind a run. On the channel of the nodes: an operator's order,
+ * which the next heartbeat brings.
  */
 static void wake_message(srt_node *n, const srt_token *text, int64_t now)
 {
-    int recall = text->len > 0 && *text->data == '!';
-    srt_shard *s = shard_of_prefix(n, text->data + recall, text->len - (size_t)recall);
+    int recall = text->len > 0 && *text->data == '!', behind = text->len > 0 && *text->data == '~';
+    srt_shard *s = shard_of_prefix(n, text->data + recall + behind, text->len - (size_t)(recall + behind));
     if (srt_token_is(text, "order"))
         srt_heartbeat_soon(n, now);
     if (!s)
         return;
+    if (behind) {
+        srt_shard_pushed_behind(n, s, now);
+        return;
+    }
     srt_bytes_clear(&s->owner);
     s->recall |= recall && s->state == SRT_OWNED;
     srt_shard_changed(n, s, now);

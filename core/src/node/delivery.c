@@ -468,13 +468,13 @@ int srt_node_checkpoint(srt_node *node, seriatim_delivery *d, size_t i, size_t c
 {
     int status = srt_checkpoint_want(node, d, i, count, now);
     if (d->jobs[i]->checkpoint)
-        srt_claim_part(d->shard, d->jobs[i]->claim, now);
+        srt_claim_part(d->shard, d->jobs[i]->claim);
     return status;
 }
 
 static void abandon_job(srt_node *node, seriatim_delivery *d, size_t i, int64_t now)
 {
-    srt_claim_part(d->shard, d->jobs[i]->claim, now);
+    srt_claim_part(d->shard, d->jobs[i]->claim);
     if (srt_node_extend(node, d, i, 0, now) == SERIATIM_OK)
         d->shard->pending.last->outcome = SRT_RELEASED;
 }

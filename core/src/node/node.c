@@ -77,6 +77,7 @@ int srt_node_new(const seriatim_node_settings *s, srt_node **out, seriatim_error
     n->poll_ms = s->poll_ms;
     n->threads = s->threads;
     n->scheduler = s->scheduler;
+    n->held_since = SRT_NEVER;
     node_init_bytes(n);
     srt_sampler_init(n);
     status = srt_registry_init(&n->registry, mem, s->options.ns ? s->options.ns : "seriatim", error);

@@ -5,10 +5,10 @@
  * and calls nobody back. The files, each of which uses those before it: job.c (claimed ids), events.c (reports to the
  * host), timers.c, shard_request.c, ready_shards.c (which shard is taken from next), quarantine.c,
  * heartbeat_fields.c (what a node reports of its process), heartbeat.c (heartbeats, which nodes live), notice.c
- * (retries_exhausted), the life of a shard (shard.h: batch.c, recall.c, offer.c, recover.c, acquire.c, settle.c,
- * slice.c, claim.c, shard.c), checkpoint.c (payloads that are done before their run ends), delivery.c (what threads
- * hold), sample.c (histories of all queues), run_times.c (how long perform took), and the life of the node: node.c,
- * layout.c, connection.c, tick.c.
+ * (retries_exhausted), the life of a shard (shard.h: batch.c, hold.c, recall.c, offer.c, recover.c, acquire.c,
+ * settle.c, slice.c, claim.c, shard.c), checkpoint.c (payloads that are done before their run ends), delivery.c (what
+ * threads hold), sample.c (histories of all queues), run_times.c (how long perform took), and the life of the node:
+ * node.c, layout.c, connection.c, tick.c.
  */
 #ifndef SRT_NODE_STATE_H
 #define SRT_NODE_STATE_H
@@ -87,7 +87,10 @@ struct srt_shard {
     srt_job_list ready;                      /* claimed, not begun */
     srt_job_list pending;                    /* ended, not settled */
     int64_t pending_since;
-    int urgent;                                     /* a checkpoint is among them: settle at once */
+    int urgent;           /* settle them at once: a checkpoint is among them, or more than one settle takes */
+    int64_t prompt_until; /* what ends is not held: something was pushed behind a run (hold.c) */
+    int64_t prompt_fence; /* nor are the runs of claims up to this one */
+    int prompt_claim;     /* nor those of the claim that is on its way */
     srt_claim *partial_claims, *last_partial_claim; /* claims of which some ids have ended, the longest waiting first */
     srt_job_list resting;                           /* of those whose payloads are being read: pausing */
     int64_t slice_at;                               /* when their reading continues */
@@ -274,7 +277,8 @@ struct srt_node {
     srt_heartbeat heartbeat;
     int64_t poll_at;
     size_t poll_place;
-    int hears; /* both channels are subscribed, so changes of a shard are heard at once */
+    int64_t held_since; /* since then something has ended that is not settled; SRT_NEVER: nothing, as far as is noted */
+    int hears;          /* both channels are subscribed, so changes of a shard are heard at once */
     srt_sampler sampler;
     struct {
         int64_t at;     /* when the next report to Redis is due */
@@ -353,6 +357,13 @@ void srt_node_last_run_times(srt_node *node);
 void srt_shard_step(srt_node *node, srt_shard *shard, int64_t now);
 void srt_shard_changed(srt_node *node, srt_shard *shard,
                        int64_t now); /* Redis said that it changed: asks what there is */
+/* Redis said that something was pushed onto an id of the shard that runs: what has ended is settled at once. */
+void srt_shard_pushed_behind(srt_node *node, srt_shard *shard, int64_t now);
+/*
+ * Something is to be written to Redis: what all shards hold goes with it. To be called behind everything else of a
+ * tick.
+ */
+void srt_node_settle_held(srt_node *node, int64_t now);
 int srt_shard_reply(srt_node *node, srt_request *r, const srt_reply *reply, int64_t now, seriatim_error *error);
 /* Its settle goes out with the next; the job is the shard's now. */
 void srt_shard_ended(srt_node *node, srt_shard *shard, srt_job *job, int64_t now);
@@ -373,7 +384,7 @@ void srt_checkpoints_repeat(srt_node *node, srt_shard *shard, int64_t now);
 /* The host has handed the job back. Returns 1 if its outcome has to wait for the answer to a checkpoint. */
 int srt_checkpoint_parks(srt_job *job);
 /* The claim's ids will be settled one by one. */
-void srt_claim_part(srt_shard *shard, srt_claim *claim, int64_t now);
+void srt_claim_part(srt_shard *shard, srt_claim *claim);
 int srt_shard_may_run(const srt_shard *shard);           /* what it has ready may be handed out now */
 void srt_shard_forget(srt_node *node, srt_shard *shard); /* frees what it holds */
 int srt_shard_wants_claim(srt_node *node, const srt_shard *shard, int64_t now);

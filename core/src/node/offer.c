@@ -28,7 +28,7 @@ void srt_job_ready(srt_node *node, srt_job *job, int64_t now)
     srt_shard *s = job->shard;
     srt_group *group = &node->groups[s->group];
     if (job->mode != SRT_RUN_DIED && runs_already(node, job, now)) {
-        srt_claim_part(s, job->claim, now);
+        srt_claim_part(s, job->claim);
         srt_list_add(&s->barred, job);
         return;
     }

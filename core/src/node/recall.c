@@ -40,10 +40,10 @@ void srt_shard_recall(srt_node *node, srt_shard *s, int64_t now)
     s->recall = 0;
     srt_list_join(&s->ready, &s->barred);
     while ((job = srt_list_take(&s->ready))) {
-        srt_claim_part(s, job->claim, now);
+        srt_claim_part(s, job->claim);
         srt_list_add_first(&backwards, job);
     }
-    srt_claim_part_all(s, now);
+    srt_claim_part_all(s);
     srt_ready_update(&node->groups[s->group], s);
     recall_quarantined(node, s, &backwards);
     if (backwards.count && !s->pending.count)
@@ -110,7 +110,7 @@ void srt_shard_lose(srt_node *node, srt_shard *s)
     srt_job_list dropped = {NULL, NULL, 0};
     s->state = SRT_FOREIGN;
     srt_bytes_clear(&s->owner);
-    srt_claim_part_all(s, s->pending_since);
+    srt_claim_part_all(s);
     srt_list_free(&s->ready);
     srt_list_free(&s->barred);
     s->slicing -= (int)s->resting.count;

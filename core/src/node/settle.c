@@ -3,9 +3,13 @@
 
 #include <string.h>
 
-/* a claim takes as many ids as were finished in this time, so that it ends within BATCH_HOLD_MS also if jobs are slow
- * at times */
+/*
+ * a claim takes as many ids as were finished in this time, so that it ends within the 35 ms of hold.c also if jobs are
+ * slow at times
+ */
 #define SETTLE_WINDOW_MS 20
+/* what is held for this long goes with anything else that is written, and so does what all other shards hold */
+#define SETTLE_ALONG_MS 25
 #define SETTLE_PORTION 250 /* payloads that one call moves, as in core/scripts/lib/record.lua */
 #define SETTLE_PORTION_BYTES ((size_t)384 * 1024)
 /* ids of a settle that failed or were rejected: each costs as much as ten that were done */
@@ -230,49 +234,11 @@ void srt_shard_settle(srt_node *node, srt_shard *s, int64_t now)
     }
     s->sequence++;
     s->settling = 1;
-    s->urgent = 0;
+    s->urgent = s->pending.count > 0;
     s->pending_since = now;
 }
 
-/* ---- When to send it ------------------------------------------------------------------------ */
-
-/*
- * The shard's part of what its worker may claim ahead: max_running, divided among the shards that the node owns, but at
- * least 1.
- */
-static size_t limited_window(const srt_node *node, const srt_shard *s, size_t window)
-{
-    size_t owned = 0, part, i;
-    for (i = 0; i < node->shard_count; i++)
-        owned += node->shards[i]->queue == s->queue && node->shards[i]->state == SRT_OWNED;
-    part = (size_t)s->queue->own.max_running / (owned ? owned : 1);
-    if (part < 1)
-        part = 1;
-    return part < window ? part : window;
-}
-
-/* How many ids to have claimed: as many as were finished in a window, but at least two for each thread of the group. */
-size_t srt_shard_window(const srt_node *node, const srt_shard *s)
-{
-    size_t window = 2 * node->groups[s->group].threads * (size_t)s->queue->own.batch_size;
-    if (s->finished_before > window)
-        window = s->finished_before;
-    if (s->finished > window)
-        window = s->finished;
-    if (s->queue->own.max_running)
-        window = limited_window(node, s, window);
-    return window < SHARD_MAX_CLAIM ? window : SHARD_MAX_CLAIM;
-}
-
-int srt_shard_should_settle(const srt_node *node, const srt_shard *s, int64_t now)
-{
-    if (s->pending.count == 0 || s->settling)
-        return 0;
-    if (s->urgent || (node->quarantine.step == SRT_QUARANTINE_SETTLE && node->quarantine.shard == s))
-        return 1;
-    return s->ready.count == 0 || s->claiming || s->pending.count * 2 >= srt_shard_window(node, s) ||
-           now - s->pending_since >= SHARD_FLUSH_MS;
-}
+/* ---- What ends ------------------------------------------------------------------------------- */
 
 static void shard_count_finished(srt_shard *s, int64_t now)
 {
@@ -286,10 +252,13 @@ static void shard_count_finished(srt_shard *s, int64_t now)
 
 void srt_shard_ended(srt_node *node, srt_shard *s, srt_job *job, int64_t now)
 {
-    int64_t at;
     shard_count_finished(s, now);
+    if (now < node->held_since)
+        node->held_since = now;
     if (job->old)
         srt_shard_old_ended(node, s, now);
+    if (s->prompt_fence && job->view.fence <= s->prompt_fence)
+        srt_shard_prompt(s, now);
     if (srt_checkpoint_parks(job))
         return;
     if (job->outcome == SRT_DONE)
@@ -297,16 +266,42 @@ void srt_shard_ended(srt_node *node, srt_shard *s, srt_job *job, int64_t now)
     if (job->claim->whole && is_just_done(job) && s->state == SRT_OWNED && job->lease == s->lease) {
         srt_claim_ended(s, job, now);
     } else {
-        srt_claim_part(s, job->claim, now);
+        srt_claim_part(s, job->claim);
         if (s->pending.count == 0)
             s->pending_since = now;
         srt_list_add(&s->pending, job);
+        s->urgent |= job->mode != SRT_RUN_NORMAL; /* until Redis has it, a death of the process is charged to the id */
     }
-    at = s->pending.count ? s->pending_since + SHARD_FLUSH_MS : srt_claim_part_until(s);
     if (s->state != SRT_OWNED || srt_shard_should_settle(node, s, now))
         srt_node_wake(node, s, now);
-    else if (s->wake_at > at)
-        srt_node_wake(node, s, at);
+    else
+        srt_node_wake(node, s, srt_shard_settle_at(node, s, now));
+}
+
+/* ---- With what is written anyway ------------------------------------------------------------ */
+
+/*
+ * Not what a settle that Redis refused is to try again later. A shard that has much to run settles more at once, with
+ * its next claim.
+ */
+static int may_go_along(const srt_shard *s, int is_time, int64_t now)
+{
+    if (s->state != SRT_OWNED || s->reconcile || s->settling || s->pending.count == 0 || s->pending_since > now)
+        return 0;
+    return s->ready.count ? s->claiming : is_time;
+}
+
+void srt_node_settle_held(srt_node *node, int64_t now)
+{
+    int is_time = node->held_since <= now - SETTLE_ALONG_MS;
+    size_t i;
+    if (!node->sessions[SRT_COMMANDS].connected || node->sessions[SRT_COMMANDS].out.len == 0)
+        return;
+    for (i = 0; i < node->shard_count; i++)
+        if (may_go_along(node->shards[i], is_time, now))
+            srt_shard_settle(node, node->shards[i], now);
+    if (is_time)
+        node->held_since = SRT_NEVER;
 }
 
 /* ---- The answer ----------------------------------------------------------------------------- */
@@ -411,6 +406,7 @@ static int reject_again(srt_shard *s, srt_job_list *list, int64_t refused)
         return 0;
     job->rejected_done += job->rejected_sent;
     srt_list_add_first(&s->pending, srt_list_take(list));
+    s->urgent = 1;
     return 1;
 }
 
@@ -427,7 +423,10 @@ void srt_shard_settled(srt_node *node, srt_shard *s, srt_request *r, const srt_r
             srt_shard_lose(node, s);
     } else if (reply->count > 2) {
         refused = srt_token_int(&tokens[1]);
-        s->more |= srt_token_int(&tokens[2]) % 2 != 0;
+        if (srt_token_int(&tokens[2]) % 2) {
+            s->more = 1;
+            srt_shard_prompt(s, now);
+        }
         srt_shard_find_unfinished(s, srt_token_int(&tokens[2]));
     }
     count_settled(node, list, refused);

@@ -3,7 +3,7 @@
 
 void srt_shard_forget(srt_node *node, srt_shard *s)
 {
-    srt_claim_part_all(s, 0);
+    srt_claim_part_all(s);
     srt_list_free(&s->ready);
     srt_list_free(&s->pending);
     srt_list_free(&s->resting);
@@ -37,8 +37,7 @@ static void shard_step_owned(srt_node *node, srt_shard *s, int64_t now)
     if (srt_shard_should_recover(s, leaving, now))
         srt_shard_recover(node, s, now);
     srt_morgue_step(node, s, leaving, now);
-    while (srt_claim_part_until(s) <= now)
-        srt_claim_part(s, s->partial_claims, now);
+    srt_shard_part_claims(node, s, now);
     if (!leaving)
         srt_shard_want_claim(node, s, now);
     if (srt_shard_should_settle(node, s, now))
@@ -72,10 +71,8 @@ static int64_t shard_next_wake(const srt_node *node, const srt_shard *s, int64_t
     int64_t at = s->resting.count ? s->slice_at : SRT_NEVER;
     if (s->state != SRT_OWNED || (s->reconcile && !s->resting.count))
         return SRT_NEVER; /* the answer will step the shard */
-    if (s->pending.count && !s->settling && s->pending_since + SHARD_FLUSH_MS < at)
-        at = s->pending_since + SHARD_FLUSH_MS;
-    if (srt_claim_part_until(s) < at)
-        at = srt_claim_part_until(s);
+    if (srt_shard_settle_at(node, s, now) < at)
+        at = srt_shard_settle_at(node, s, now);
     if (s->unfinished && !s->recovering && s->recover_at > now && s->recover_at < at)
         at = s->recover_at;
     if (!s->claiming && !node->quiet && s->wanted) {
@@ -137,7 +134,8 @@ static void shard_refused(srt_node *node, srt_shard *s, srt_request *r, int stat
         s->settling = 0;
         srt_list_join(list, &s->pending);
         s->pending = *list;
-        s->pending_since = now;
+        s->pending_since = now + 10 * SHARD_RETRY_MS;
+        s->urgent = 0;
         srt_free(node->mem, list, sizeof *list);
         break;
     case SRT_ASK_RECOVER:

@@ -1,5 +1,5 @@
 /*
- * shard.h - between the files of a shard's life: batch, recall, offer, recover, acquire, settle, slice, claim and
+ * shard.h - between the files of a shard's life: batch, hold, recall, offer, recover, acquire, settle, slice, claim and
  * shard.c.
  */
 #ifndef SRT_SHARD_H
@@ -10,16 +10,22 @@
 #define SHARD_MAX_CLAIM 1000 /* ids in one script call */
 /* of this node: acquire, and spread in the operators' scripts, look at all of them in one call */
 #define SHARD_MAX_RUNS 4000
-#define SHARD_FLUSH_MS 5       /* while more is ready, a finished id waits this long for others to settle with */
 #define SHARD_SLICE_PAUSE_MS 2 /* pause between slices of long work, so that other clients of Redis get their turn */
 #define SHARD_RETRY_MS 100     /* after a request could not be made */
 
 /* batch.c */
-void srt_claim_part_all(srt_shard *s, int64_t now);
-/* When what has ended of the claim that waits longest is to be settled; SRT_NEVER: no claim waits. */
-int64_t srt_claim_part_until(const srt_shard *s);
+void srt_claim_part_all(srt_shard *s);
 void srt_claim_ended(srt_shard *s, srt_job *job,
                      int64_t now); /* the job is done, and its claim may still be settled in one word */
+
+/* hold.c */
+size_t srt_shard_window(const srt_node *node, const srt_shard *s);
+/* Ids of claims that have not ended as a whole are given to the next settle, if they have waited long enough. */
+void srt_shard_part_claims(const srt_node *node, srt_shard *s, int64_t now);
+int srt_shard_should_settle(const srt_node *node, const srt_shard *s, int64_t now);
+/* When the shard is to be stepped for what has ended; SRT_NEVER: nothing waits, or an answer steps it. */
+int64_t srt_shard_settle_at(const srt_node *node, const srt_shard *s, int64_t now);
+void srt_shard_prompt(srt_shard *s, int64_t now); /* for a time, what ends is not held */
 
 /* recall.c */
 void srt_shard_recall(srt_node *node, srt_shard *s, int64_t now); /* hands back what no thread has begun */
@@ -46,8 +52,6 @@ void srt_shard_release(srt_node *node, srt_shard *s, int64_t now);
 void srt_shard_released(srt_shard *s, const srt_reply *reply);
 
 /* settle.c */
-size_t srt_shard_window(const srt_node *node, const srt_shard *s);
-int srt_shard_should_settle(const srt_node *node, const srt_shard *s, int64_t now);
 void srt_shard_settle(srt_node *node, srt_shard *s, int64_t now);
 void srt_shard_settled(srt_node *node, srt_shard *s, srt_request *r, const srt_reply *reply, int64_t now);
 

@@ -101,6 +101,7 @@ int64_t srt_node_tick(srt_node *n, int64_t now)
     srt_node_run_times(n, now);
     if (n->stopping && !n->stopped)
         node_leave(n, now);
+    srt_node_settle_held(n, now);
     if (srt_timers_next(n) < next)
         next = srt_timers_next(n);
     if (quarantine < next)
