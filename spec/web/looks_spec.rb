@@ -6,7 +6,7 @@ require_relative "spec_helper"
 # How the pages look: on a wide, a middle and a narrow screen, light and dark. With SCREENSHOTS=1 all of it goes to
 # tmp/screenshots/, and what the documents show to docs/images/; else nothing is written.
 RSpec.describe "the looks" do
-  SIZES = { 1440 => 900, 768 => 1024, 390 => 844 }.freeze
+  SIZES = { 1440 => 900, 1280 => 800, 768 => 1024, 390 => 844 }.freeze
   WRITES = ENV["SCREENSHOTS"] == "1"
   ROOT = File.expand_path("../..", __dir__)
   # File => page, width, theme.
@@ -123,6 +123,15 @@ RSpec.describe "the looks" do
       }).map((part) => [part.innerText, part.scrollWidth, part.clientWidth])))
   JS
 
+  # The charts whose legends take more than one line, with wide figures.
+  WRAPPED = <<~JS
+    import([...document.scripts].at(-1).src.replace("app/app.js", "ui/format.js")).then(({ duration }) => [...document.querySelectorAll("figure.panel")].filter((panel) => {
+      const legends = [...panel.querySelectorAll(".legend")];
+      legends.forEach((legend) => legend.querySelector("b").replaceChildren(panel.matches(".lag, .runs") ? duration(3599) : "999.9/s"));
+      return new Set(legends.map((legend) => legend.offsetTop)).size > 1 || legends.some((legend) => legend.scrollWidth > legend.clientWidth || legend.offsetLeft + legend.offsetWidth > panel.offsetLeft + panel.offsetWidth);
+    }).map((panel) => [panel.className, panel.querySelector("figcaption").innerText, panel.clientWidth]))
+  JS
+
   # The languages in the menu, and choosing one.
   LANGUAGES = "[...document.querySelectorAll('.tool select option')].map((option) => option.value)"
   CHOOSE = "((code, menu) => { menu.value = code; menu.dispatchEvent(new Event('change')); })(arguments[0], document.querySelector('.tool select'))"
@@ -146,7 +155,7 @@ RSpec.describe "the looks" do
         browser.value(LANGUAGES).each do |language|
           browser.value(CHOOSE, language)
           settled(name, language)
-          expect([name, language, browser.value(WIDE, width), browser.value(CUT)]).to eq([name, language, [], []])
+          expect([name, language, browser.value(WIDE, width), browser.value(CUT), browser.value(WRAPPED)]).to eq([name, language, [], [], []])
         end
         browser.value("localStorage.clear() ?? 1")
       end
