@@ -39,7 +39,7 @@ static void web_request(lua_State *L, int at, seriatim_web_request *request)
 {
     memset(request, 0, sizeof *request);
     luaL_checktype(L, at, LUA_TTABLE);
-    luaL_checkstack(L, 18, "a request");
+    luaL_checkstack(L, 19, "a request");
     request->method = web_method(L, at);
     web_text(L, at, "prefix", &request->prefix);
     web_text(L, at, "path", &request->path);
@@ -50,6 +50,7 @@ static void web_request(lua_State *L, int at, seriatim_web_request *request)
     web_text(L, at, "content_type", &request->content_type);
     web_text(L, at, "authorization", &request->authorization);
     web_text(L, at, "accept", &request->accept);
+    web_text(L, at, "accept_encoding", &request->accept_encoding);
     web_text(L, at, "body", &request->body);
     request->secure = web_flag(L, at, "secure");
     lua_getfield(L, at, "role");

@@ -74,18 +74,19 @@ static int web_read_settings(PyObject *tuple, seriatim_web_settings *settings, c
 /* A WebRequest tuple, which keeps the texts. */
 static int web_read_request(PyObject *tuple, seriatim_web_request *r)
 {
-    seriatim_text *const texts[] = {&r->prefix,         &r->path,         &r->query,         &r->host,   &r->origin,
-                                    &r->sec_fetch_site, &r->content_type, &r->authorization, &r->accept, &r->body};
+    seriatim_text *const texts[] = {
+        &r->prefix,        &r->path,   &r->query,           &r->host, &r->origin, &r->sec_fetch_site, &r->content_type,
+        &r->authorization, &r->accept, &r->accept_encoding, &r->body};
     Py_ssize_t lens[sizeof texts / sizeof *texts];
     size_t i;
     long long waited_ms = 0;
     memset(r, 0, sizeof *r);
     if (web_check_tuple(tuple) < 0 ||
-        !PyArg_ParseTuple(tuple, "sz#z#z#z#z#z#z#z#z#z#piiiL", &r->method, &r->prefix.data, &lens[0], &r->path.data,
+        !PyArg_ParseTuple(tuple, "sz#z#z#z#z#z#z#z#z#z#z#piiiL", &r->method, &r->prefix.data, &lens[0], &r->path.data,
                           &lens[1], &r->query.data, &lens[2], &r->host.data, &lens[3], &r->origin.data, &lens[4],
                           &r->sec_fetch_site.data, &lens[5], &r->content_type.data, &lens[6], &r->authorization.data,
-                          &lens[7], &r->accept.data, &lens[8], &r->body.data, &lens[9], &r->secure, &r->socket,
-                          &r->role, &r->host_waits, &waited_ms))
+                          &lens[7], &r->accept.data, &lens[8], &r->accept_encoding.data, &lens[9], &r->body.data,
+                          &lens[10], &r->secure, &r->socket, &r->role, &r->host_waits, &waited_ms))
         return -1;
     r->waited_ms = waited_ms;
     for (i = 0; i < sizeof texts / sizeof *texts; i++)

@@ -1136,7 +1136,8 @@ typedef struct seriatim_web_request {
     seriatim_text prefix; /* where the dashboard is mounted, "" or "/admin/jobs" */
     seriatim_text path;   /* what follows it, still percent-encoded where the host can tell: "/api/web/dashboard" */
     seriatim_text query;  /* without "?" */
-    seriatim_text host, origin, sec_fetch_site, content_type, authorization, accept; /* header fields */
+    seriatim_text host, origin, sec_fetch_site, content_type, authorization, accept,
+        accept_encoding; /* header fields */
     seriatim_text body;
     int secure;     /* 1: it came by https */
     int role;       /* a seriatim_web_role: what the host application permits the user */

@@ -282,6 +282,45 @@ static void test_d6_foreign_hosts_are_refused(void **state)
     }
 }
 
+/* What the browser sends in Accept-Encoding; 1: the file comes compressed. */
+static const struct {
+    const char *accepted;
+    int packed;
+} encodings[] = {{"gzip", 1},
+                 {"deflate, br ,\tGZip ;q=0.5", 1},
+                 {"identity;q=0.5, gzip;q=0.001", 1},
+                 {"gzip;q=1", 1},
+                 {NULL, 0},
+                 {"", 0},
+                 {",", 0},
+                 {"*", 0},
+                 {"x-gzip, gzipped, br", 0},
+                 {"gzip;q=0", 0},
+                 {"gzip; q=0.000, br", 0}};
+
+static void packed(const char *file)
+{
+    size_t i, len;
+    get(file);
+    len = browser.response->body.len;
+    for (i = 0; i < sizeof encodings / sizeof *encodings; i++) {
+        const unsigned char *body;
+        browser.request.accept_encoding = text_of(encodings[i].accepted);
+        get(file);
+        body = (const unsigned char *)browser.response->body.data;
+        assert_string_equal(header("Vary"), "Accept-Encoding");
+        assert_int_equal(header("Content-Encoding") != NULL, encodings[i].packed);
+        assert_int_equal(body[0] == 0x1f && body[1] == 0x8b, encodings[i].packed);
+        assert_true(encodings[i].packed ? browser.response->body.len < len / 2 : browser.response->body.len == len);
+    }
+    browser.request.accept_encoding = text_of("gzip");
+    get("/"); /* holds what is of the request */
+    assert_null(header("Content-Encoding"));
+    get("/api/v1/stats");
+    assert_null(header("Content-Encoding"));
+    browser.request.accept_encoding = text_of(NULL);
+}
+
 static void test_r_web_1_unknown_paths_are_answered_with_the_page(void **state)
 {
     char path[300];
@@ -296,6 +335,7 @@ static void test_r_web_1_unknown_paths_are_answered_with_the_page(void **state)
     snprintf(path, sizeof path, "/assets/%.12s/app/api.js", at + strlen("\"assets/"));
     get(path);
     assert_string_equal(header("Cache-Control"), "public, max-age=86400");
+    packed(path);
     get("/queues/a%2Fb/\"><script>");
     shows("\"../../assets/");
     assert_null(strstr(browser.text, "<script>"));

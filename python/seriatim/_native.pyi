@@ -66,10 +66,10 @@ WebSettings = tuple[Union[str, None], bool, tuple[str, ...], Union[str, None], U
 
 WebRequest = tuple[
     str, bytes, bytes, bytes, Union[bytes, None], Union[bytes, None], Union[bytes, None], Union[bytes, None],
-    Union[bytes, None], Union[bytes, None], bytes, bool, int, int, int, int,
+    Union[bytes, None], Union[bytes, None], Union[bytes, None], bytes, bool, int, int, int, int,
 ]
 """
-method, prefix, path, query, host, origin, sec_fetch_site, content_type, authorization, accept, body, secure,
+method, prefix, path, query, host, origin, sec_fetch_site, content_type, authorization, accept, accept_encoding, body, secure,
 the descriptor of the visitor's connection or 0, role, how many pops the host lets wait or 0, milliseconds that it has waited.
 """
 

@@ -9,6 +9,8 @@ typedef struct srt_web_asset {
     const char *type; /* Content-Type */
     const unsigned char *data;
     size_t len;
+    const unsigned char *gzip; /* the same, compressed; NULL: that saves nothing */
+    size_t gzip_len;
 } srt_web_asset;
 
 /* NULL: there is no such file. */

@@ -124,6 +124,35 @@ int srt_web_request_wants_html(seriatim_text accept)
     return 0;
 }
 
+/* One coding of the list, "gzip" or "gzip;q=0.8"; a weight of 0, "0." or "0.000" forbids it. */
+static int request_is_gzip(const char *at, const char *end)
+{
+    const char *name = at, *weight;
+    while (at < end && *at != ';' && *at != ' ' && *at != '\t')
+        at++;
+    if (!srt_web_request_same((seriatim_text){name, (size_t)(at - name)}, "gzip", strlen("gzip")))
+        return 0;
+    weight = at < end ? memchr(at, '=', (size_t)(end - at)) : NULL;
+    for (at = weight ? weight + 1 : end; at < end; at++)
+        if (*at >= '1' && *at <= '9')
+            return 1;
+    return !weight;
+}
+
+int srt_web_request_takes_gzip(seriatim_text accepted)
+{
+    const char *at = accepted.data, *end = at ? at + accepted.len : NULL, *comma;
+    for (; at && at < end; at = comma + 1) {
+        comma = memchr(at, ',', (size_t)(end - at));
+        comma = comma ? comma : end;
+        while (at < comma && (*at == ' ' || *at == '\t'))
+            at++;
+        if (request_is_gzip(at, comma))
+            return 1;
+    }
+    return 0;
+}
+
 /* Each role may do what those before it may, but for the consumer, who stands beside them. */
 static int request_role_may(int role, int needed)
 {

@@ -88,6 +88,7 @@ int srt_web_read(srt_web *w, const seriatim_web_settings *s, const seriatim_web_
     int found, status;
     w->head = request->method && strcmp(request->method, "HEAD") == 0;
     w->wants_html = srt_web_request_wants_html(request->accept);
+    w->takes_gzip = srt_web_request_takes_gzip(request->accept_encoding);
     w->role = srt_web_request_has_token(s, request) ? request->role : SERIATIM_WEB_NOBODY;
     w->read_only = s->read_only;
     w->consume = s->consume;

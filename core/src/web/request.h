@@ -46,6 +46,8 @@ void srt_web_request_find_page(srt_web *w, const seriatim_web_request *request);
 int srt_web_request_has_token(const seriatim_web_settings *s, const seriatim_web_request *request);
 /* Browsers name the type when they open an address; the page's own questions and programs do not. */
 int srt_web_request_wants_html(seriatim_text accept);
+/* Does Accept-Encoding name gzip, with a weight that is not 0? */
+int srt_web_request_takes_gzip(seriatim_text accepted);
 void srt_web_request_check(srt_web *w, const seriatim_web_settings *s, const seriatim_web_request *request);
 
 #endif

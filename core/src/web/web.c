@@ -172,6 +172,10 @@ static void web_headers(srt_web *w, const char *type)
     web_header(w, "X-Content-Type-Options", "nosniff");
     web_header(w, "X-Frame-Options", "DENY");
     web_header(w, "Referrer-Policy", "no-referrer");
+    if (file && w->asset->gzip)
+        web_header(w, "Vary", "Accept-Encoding");
+    if (file && w->asset->gzip && w->takes_gzip)
+        web_header(w, "Content-Encoding", "gzip");
     if (w->status == 308)
         web_header(w, "Location", w->location);
     if (w->status == 401)
@@ -241,6 +245,8 @@ static const seriatim_web_response *web_nothing(srt_web *w)
 static const seriatim_web_response *web_answer_file(srt_web *w)
 {
     web_headers(w, w->asset->type);
+    if (strcmp(w->asset->name, "index.html") != 0 && w->asset->gzip && w->takes_gzip)
+        return web_respond(w, (const char *)w->asset->gzip, w->asset->gzip_len);
     if (strcmp(w->asset->name, "index.html") != 0)
         return web_respond(w, (const char *)w->asset->data, w->asset->len);
     srt_web_page(&w->body, w->depth);

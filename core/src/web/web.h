@@ -103,6 +103,7 @@ struct srt_web {
     int64_t waited_ms; /* of a pop: for how long the host has waited */
     int wait_ms;       /* of its answer: after which the host asks again; 0: it is the last */
     int wants_html;    /* a person reads the answer: by the field Accept */
+    int takes_gzip;    /* by the field Accept-Encoding */
     const char *title, *stalled;
     const char *allow;          /* methods of the path, when it is one of a route */
     seriatim_text worker, word; /* the pattern's :worker (as it was given, then its queue) and the one behind it */
@@ -142,7 +143,7 @@ struct srt_web {
 
     srt_bytes body, line;
     seriatim_web_change change;
-    seriatim_web_header headers[10];
+    seriatim_web_header headers[12];
     size_t header_count;
     seriatim_web_response response;
 

@@ -166,6 +166,7 @@ local function core_request(self, request)
     content_type = fields["content-type"],
     authorization = fields.authorization,
     accept = fields.accept,
+    accept_encoding = fields["accept-encoding"],
     body = request.body,
     secure = request.secure,
     role = role_of(self, request),

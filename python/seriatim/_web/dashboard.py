@@ -32,7 +32,7 @@ TURNS: Final = 10  # of the event loop, in which an ASGI server tells that a cli
 CONSUMER_PATIENCE: Final = 60.0  # seconds, for one of CONSUMERS: a thousand that ask at once wait for their turn, and none is refused
 PATIENCE: Final = 5.0  # seconds, for what reads; a change has as long as Redis goes on with it
 MAX_BODY: Final = 1 << 20  # bytes
-FIELDS: Final = ("host", "origin", "sec-fetch-site", "content-type", "authorization", "accept")
+FIELDS: Final = ("host", "origin", "sec-fetch-site", "content-type", "authorization", "accept", "accept-encoding")
 # definitions: roles, written by script/embed from core/definitions/operations.json
 
 ROLES: Final = ("viewer", "operator", "admin", "consumer")
@@ -245,9 +245,9 @@ class Request:
         self.polls = polls
         self.kind = "read" if method != "POST" else "consume" if path.startswith(CONSUME) else "change"
         self.patience = None if method == "POST" else PATIENCE
-        host, origin, site, kind, authorization, accept = map(field, FIELDS)
+        host, origin, site, kind, authorization, accept, encoding = map(field, FIELDS)
         method = "GET" if method == "HEAD" else method  # whose body is dropped when its length is known
-        self._before = (method, prefix, path, query, host, origin, site, kind, authorization, accept, body, secure, socket)
+        self._before = (method, prefix, path, query, host, origin, site, kind, authorization, accept, encoding, body, secure, socket)
 
     def with_role(self, role: int) -> _native.WebRequest:
         return (*self._before, role, 1, 0)

@@ -219,7 +219,7 @@ module Seriatim
 
     # In the order of the native side.
     def request(env)
-      fields = env.values_at("HTTP_HOST", "HTTP_ORIGIN", "HTTP_SEC_FETCH_SITE", "CONTENT_TYPE", "HTTP_AUTHORIZATION", "HTTP_ACCEPT")
+      fields = env.values_at("HTTP_HOST", "HTTP_ORIGIN", "HTTP_SEC_FETCH_SITE", "CONTENT_TYPE", "HTTP_AUTHORIZATION", "HTTP_ACCEPT", "HTTP_ACCEPT_ENCODING")
       [env["REQUEST_METHOD"], env["SCRIPT_NAME"], path(env), env["QUERY_STRING"], *fields, body(env), env["rack.url_scheme"] == "https",
        role_of(env), socket_of(env)]
     end

@@ -12,6 +12,7 @@ enum {
     WEB_TYPE,
     WEB_AUTHORIZATION,
     WEB_ACCEPT,
+    WEB_ACCEPT_ENCODING,
     WEB_BODY,
     WEB_SECURE,
     WEB_ROLE,
@@ -60,6 +61,7 @@ static void web_request(VALUE list, seriatim_web_request *request)
     request->content_type = web_text(list, WEB_TYPE);
     request->authorization = web_text(list, WEB_AUTHORIZATION);
     request->accept = web_text(list, WEB_ACCEPT);
+    request->accept_encoding = web_text(list, WEB_ACCEPT_ENCODING);
     request->body = web_text(list, WEB_BODY);
     request->secure = RTEST(rb_ary_entry(list, WEB_SECURE));
     request->role = NUM2INT(rb_ary_entry(list, WEB_ROLE));
