@@ -15,7 +15,7 @@ RSpec.describe "seriatim web", limit: 120 do
   let(:queue) { worker("Web", shards_count: 2) }
 
   def status(port, bytes) = raw(port, bytes)[%r{\AHTTP/1\.1 (\d+) }, 1].to_i
-  def request(path, *fields) = "GET #{path} HTTP/1.1\r\n#{["Host: localhost", *fields].join("\r\n")}\r\n\r\n"
+  def request(path, *fields) = "GET #{path} HTTP/1.1\r\n#{["Host: localhost", "Connection: close", *fields].join("\r\n")}\r\n\r\n"
 
   it "serves page and API, acts, and ends at TERM and INT" do
     queue.perform_async([{ id: "a" }])
@@ -94,7 +94,7 @@ RSpec.describe "seriatim web", limit: 120 do
   it "D6 D11 refuses malformed requests" do
     served("--port", "0") do |_, port|
       {
-        "GET /api/v1/stats HTTP/1.1\r\nHost: evil.example\r\n\r\n" => 403,
+        "GET /api/v1/stats HTTP/1.1\r\nHost: evil.example\r\nConnection: close\r\n\r\n" => 403,
         "GET /api/v1/stats HTTP/1.1\r\n\r\n" => 400,
         "GET / HTTP/1.1\r\nHost: a\r\nHost: b\r\n\r\n" => 400,
         "GET / HTTP/1.1\r\nHost : a\r\n\r\n" => 400,

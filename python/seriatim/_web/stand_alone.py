@@ -1,9 +1,9 @@
 """
-The HTTP server of `seriatim web`: one request a connection, one thread a request. A consumer's pop that waits has
-its thread, which sleeps, and no connection to Redis.
+The HTTP server of `seriatim web`: one thread a connection, which serves requests one after another. A consumer's
+pop that waits has its thread, which sleeps, and no connection to Redis.
 
-A client has SECONDS to send its request and as many to take its answer. When all CONNECTIONS are in use, a new one
-takes the place of the one that has been sending for longest.
+A client has SECONDS to send its request and as many to take its answer; IDLE_SECONDS after an answer the connection is
+closed. When all CONNECTIONS are in use, a new one takes the place of the one whose request is awaited for longest.
 """
 
 from __future__ import annotations
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from _typeshed.wsgi import WSGIApplication
 
 SECONDS: Final = 10.0
+IDLE_SECONDS: Final = 15.0  # for the next request to begin
 CONNECTIONS: Final = 256  # beside those of pops that wait
 LINGER_SECONDS: Final = 1.0
 
@@ -36,7 +37,10 @@ class Input(socket.SocketIO):
     def __init__(self, connection: socket.socket) -> None:
         super().__init__(connection, "r")
         self._connection = connection
-        self._deadline = time.monotonic() + SECONDS
+        self.give(SECONDS)
+
+    def give(self, seconds: float) -> None:
+        self._deadline = time.monotonic() + seconds
 
     def readinto(self, buffer: Any) -> int | None:
         self._connection.settimeout(max(self._deadline - time.monotonic(), 0.001))
@@ -45,24 +49,25 @@ class Input(socket.SocketIO):
 
 class Answering(ServerHandler):
     server_software = "seriatim"
+    http_version = "1.1"
 
 
 class Exchange(WSGIRequestHandler):
-    """One request and its answer."""
+    """A connection: requests, each with its answer."""
 
     server: WebServer
+    protocol_version = "HTTP/1.1"
 
     def setup(self) -> None:
+        self.disable_nagle_algorithm = self.request.family != socket.AF_UNIX  # an answer goes out in pieces
         super().setup()
-        self.rfile = io.BufferedReader(Input(self.connection))
+        self._input = Input(self.connection)
+        self.rfile = io.BufferedReader(self._input)
 
     def handle(self) -> None:
         try:
-            body = self._read()
-            self.server.has_sent(self.connection)
-            self.connection.settimeout(SECONDS)
-            if body is not None:
-                self._answer(body)
+            while self._serve_one() and self._awaits_another():
+                pass
             self._linger()
         except OSError:  # the client has gone, or was too slow
             pass
@@ -90,6 +95,24 @@ class Exchange(WSGIRequestHandler):
     def log_message(self, format: str, *arguments: Any) -> None:
         _log.debug("web", f"{self.address_string()} {format % arguments}")
 
+    def _serve_one(self) -> bool:
+        """May another follow?"""
+        self.close_connection = True
+        body = self._read()
+        self.server.has_sent(self.connection)
+        self.connection.settimeout(SECONDS)
+        if body is None:
+            return False
+        self._answer(body)
+        return not self.close_connection
+
+    def _awaits_another(self) -> bool:
+        self._input.give(IDLE_SECONDS)
+        self.server.awaits(self.connection)
+        begun = bool(self.rfile.peek(1))
+        self._input.give(SECONDS)
+        return begun
+
     def _read(self) -> bytes | None:
         """The body; None: what came is no request, and has been answered."""
         self.raw_requestline = self.rfile.readline(65_537)
@@ -103,6 +126,8 @@ class Exchange(WSGIRequestHandler):
 
     def _read_body(self) -> bytes | None:
         announced = self.headers.get("content-length", "0")
+        if self.headers.defects or len(self.headers.get_all("content-length", [])) > 1:
+            self.close_connection = True  # who stands between may see the end of the request elsewhere
         if "transfer-encoding" in self.headers:
             self._refuse(501, "Transfer-Encoding is not supported")
         elif not (announced.isascii() and announced.isdigit()):
@@ -160,6 +185,11 @@ class WebServer(ThreadingMixIn, WSGIServer):
             time.sleep(0.01)
         self.socket.close()
 
+    def awaits(self, connection: socket.socket) -> None:
+        """A request of it, its first or the next."""
+        with self._lock:
+            self._sending[connection] = None
+
     def has_sent(self, connection: socket.socket) -> None:
         """Its request is here, or is none."""
         with self._lock:
@@ -175,9 +205,9 @@ class WebServer(ThreadingMixIn, WSGIServer):
         if not self._places.acquire(blocking=False):
             self._drop_slowest()
             self._places.acquire()
+        self.awaits(request)
         with self._lock:
             self._open += 1
-            self._sending[request] = None
         super().process_request(request, client_address)
 
     def close_request(self, request: Any) -> None:

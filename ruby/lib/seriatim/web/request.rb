@@ -36,6 +36,9 @@ module Seriatim
         [env, body_length(env)]
       end
 
+      # @return [Boolean] another request may follow on the connection
+      def stays?(env) = env["SERVER_PROTOCOL"] == "HTTP/1.1" && !env["HTTP_CONNECTION"].to_s.match?(/\bclose\b/i)
+
       def head(lines)
         line = LINE.match(lines.shift) || refuse(400, "this is no HTTP/1.1 request")
         env = env(*line.captures)

@@ -5,7 +5,8 @@ require "seriatim/web/exchange"
 module Seriatim
   class Web
     # The HTTP/1.1 server of `seriatim web`. One thread reads and writes all connections, so that slow ones cost nothing but
-    # their place; a few others call the application. A connection serves one request. A consumer's pop that waits holds no thread and
+    # their place; a few others call the application. A connection serves requests one after another; when too many are
+    # open, those that wait for a request give way. A consumer's pop that waits holds no thread and
     # no connection to Redis: it is asked again after the time that its last answer told.
     # @api private
     class StandAlone
@@ -142,15 +143,16 @@ module Seriatim
         @exchanges.reject! { |exchange| exchange.state == :closed }
       end
 
-      # Full of requests that are whole; else a new connection takes the place of the one that has been slow for longest.
+      # Full of requests that are whole; else a new connection takes the place of the one that has been idle, or else slow, for longest.
       def full? = @exchanges.size >= @most && slowest.nil?
 
-      def slowest = @exchanges.select { |exchange| exchange.state != :working }.min_by(&:deadline)
+      def slowest = @exchanges.select { |exchange| exchange.state != :working }.min_by { |exchange| [exchange.idle? ? 0 : 1, exchange.deadline] }
 
       def accept
         io = @listener.accept_nonblock(exception: false)
         return if io == :wait_readable
 
+        io.setsockopt(:TCP, :NODELAY, 1) if io.is_a?(TCPSocket)
         slowest&.close if @exchanges.size >= @most
         @exchanges.reject! { |exchange| exchange.state == :closed }
         @exchanges << Exchange.new(io, monotonic)
