@@ -160,6 +160,8 @@ RSpec.describe "the looks" do
         browser.value("localStorage.clear() ?? 1")
       end
       expect(browser.harm).to eq([])
+    ensure
+      browser.value("localStorage.clear() ?? 1") # so that the next size begins in English, too
     end
   end
 
