@@ -95,7 +95,7 @@ RSpec.describe "ActiveJob for a time", limit: 1800 do
       living = Array.new(processes) { start }
       kills += 1
     end
-    eventually(600) { begun.size == count && Command.run("queues", "--json").first[/"length":0,.*"busy":0,/] }
+    eventually(600) { Command.run("queues", "--json").first[/"length":0,.*"busy":0,/] }
     again = begun.select { |_, times| times > 1 }
     expect(again.sum { |_, times| times - 1 }).to be <= kills * processes * 5 * 2 # threads; what ended just before counts, too
     # A job that was claimed each time may be what kills them: then it lies in the morgue until somebody retries it.
