@@ -148,7 +148,8 @@ static void test_a_range_merges_all_shards_in_order(void **state)
     done(&f, seriatim_push_begin(f.client, f.queue));
     for (i = 0; i < 6000; i++) {
         push_options options = {0, 0, 0, NULL};
-        options.delay = i % 3 == 0 ? 1000.0 - i / 10.0 + 1000 : 0;
+        /* A minute between two of them: the calls that push them may be seconds apart. */
+        options.delay = i % 3 == 0 ? 200000.0 - i * 20.0 : 0;
         snprintf(id, sizeof id, "id-%05d", i);
         add(&f, id, strlen(id), "{}", options);
     }
