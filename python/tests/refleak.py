@@ -83,7 +83,7 @@ def operators(one: Any, queue: int) -> None:
 
 def web(one: Any, path: bytes = b"/api/web/q/range_by_id", shown: Any = "shown") -> Any:
     """The answer, where each text is asked of a function."""
-    fields = (b"", path, b"min=-&max=%2B", b"localhost", None, None, None, None, None, b"", False, 0, 3, 1, 0)
+    fields = (b"", path, b"min=-&max=%2B", b"localhost", None, None, None, None, None, None, b"", False, 0, 3, 1, 0)
     one.web((None, False, ("localhost", "other"), None, None, (b"W", b"q"), False, False), ("GET", *fields))
     one.drive(10)
     return one.answer(lambda queue, id, text: shown(text) if callable(shown) else shown, None)
@@ -95,12 +95,12 @@ def webs(one: Any) -> None:
     assert web(one, b"/")[0] == 200 and web(one, b"/api/nothing")[0] == 404
     raises(TypeError, web, one, b"/api/web/q/range_by_id", 1)
     raises(TypeError, web, one, b"/api/web/q/range_by_id", lambda: "too few")
-    raises(ValueError, one.web, (None, False, ("a\0b",), None, None, (), False, False), ("GET", *[b""] * 10, False, 0, 3, 1, 0))
-    raises(TypeError, one.web, (None, False, [], None, None, (), False, False), ("GET", *[b""] * 10, False, 0, 3, 1, 0))
-    raises(TypeError, one.web, (None, False, (1,), None, None, (), False, False), ("GET", *[b""] * 10, False, 0, 3, 1, 0))
+    raises(ValueError, one.web, (None, False, ("a\0b",), None, None, (), False, False), ("GET", *[b""] * 11, False, 0, 3, 1, 0))
+    raises(TypeError, one.web, (None, False, [], None, None, (), False, False), ("GET", *[b""] * 11, False, 0, 3, 1, 0))
+    raises(TypeError, one.web, (None, False, (1,), None, None, (), False, False), ("GET", *[b""] * 11, False, 0, 3, 1, 0))
     one.nodes()
     raises(RuntimeError, one.answer, None, None)
-    raises(_errors.Invalid, one.web, (None, False, (), None, None, (), False, False), ("GET", *[b""] * 10, False, 0, 3, 1, 0))
+    raises(_errors.Invalid, one.web, (None, False, (), None, None, (), False, False), ("GET", *[b""] * 11, False, 0, 3, 1, 0))
     one.drive(10)
     raises(RuntimeError, one.answer, None, None)
     assert native.web_routes()

@@ -59,10 +59,11 @@ class Exchange(WSGIRequestHandler):
     protocol_version = "HTTP/1.1"
 
     def setup(self) -> None:
-        self.disable_nagle_algorithm = self.request.family != socket.AF_UNIX  # an answer goes out in pieces
         super().setup()
+        if self.connection.family != socket.AF_UNIX:  # an answer goes out in pieces
+            self.connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, True)
         self._input = Input(self.connection)
-        self.rfile = io.BufferedReader(self._input)
+        self.rfile = self._reader = io.BufferedReader(self._input)
 
     def handle(self) -> None:
         try:
@@ -109,7 +110,7 @@ class Exchange(WSGIRequestHandler):
     def _awaits_another(self) -> bool:
         self._input.give(IDLE_SECONDS)
         self.server.awaits(self.connection)
-        begun = bool(self.rfile.peek(1))
+        begun = bool(self._reader.peek(1))
         self._input.give(SECONDS)
         return begun
 
