@@ -10,25 +10,23 @@ RSpec.describe "ActiveJob for a time", limit: 1800 do
   around { |example| Dir.mktmpdir { |dir| (@dir = dir) && example.run } }
   after { (@commands || []).each(&:remove) }
 
-  APPLICATION = <<~RUBY
-    require "active_job"
-    require "active_job/queue_adapters/seriatim_adapter"
-    ActiveJob::Base.logger = nil
-    class TimedJob < ActiveJob::Base
-      self.queue_adapter = :seriatim
-      queue_as "timed"
-      def perform(number, seconds)
-        JOURNAL.syswrite("begin \#{number} \#{Time.now.to_f} \#{Process.pid}\\n")
-        sleep(seconds)
-        JOURNAL.syswrite("end \#{number} \#{Time.now.to_f} \#{Process.pid}\\n")
-      end
-    end
-    JOURNAL = File.open(File.join(__dir__, "journal"), "a")
-    Seriatim.lease_time = 2
-  RUBY
-
   before do
-    File.write(File.join(@dir, "app.rb"), APPLICATION)
+    File.write(File.join(@dir, "app.rb"), <<~RUBY)
+      require "active_job"
+      require "active_job/queue_adapters/seriatim_adapter"
+      ActiveJob::Base.logger = nil
+      class TimedJob < ActiveJob::Base
+        self.queue_adapter = :seriatim
+        queue_as "timed"
+        def perform(number, seconds)
+          JOURNAL.syswrite("begin \#{number} \#{Time.now.to_f} \#{Process.pid}\\n")
+          sleep(seconds)
+          JOURNAL.syswrite("end \#{number} \#{Time.now.to_f} \#{Process.pid}\\n")
+        end
+      end
+      JOURNAL = File.open(File.join(__dir__, "journal"), "a")
+      Seriatim.lease_time = 4
+    RUBY
     File.write(File.join(@dir, "push.rb"), <<~RUBY)
       require "seriatim"
       require_relative "app"

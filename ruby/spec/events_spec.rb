@@ -219,15 +219,16 @@ RSpec.describe Seriatim::Events do
   it "R-EVENT-18: a server that has stopped leaves no connection" do
     connections = -> { REDIS.call("CLIENT", "LIST").scan("name=seriatim").size }
     events.on("Paid") { |event, _| (calls << event) and true }
+    before = [connections.call, 1].max # other tests of this process may have left some
     levels = Array.new(10) do |id|
       server = serve_events(threads: 2)
       events.enqueue("Paid", id: id, event: id)
       expect(call).to eq(id)
       server.stop
-      eventually { connections.call <= 1 }
+      eventually { connections.call <= before }
       connections.call
     end
-    expect(levels).to eq([1] * 10) # that of enqueue
+    expect(levels).to all(be_between(1, before)) # that of enqueue is among them
   end
 
   it "runs only the types of the queues that a server was told" do
