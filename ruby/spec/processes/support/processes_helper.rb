@@ -83,11 +83,12 @@ module ProcessesHelper
     journal.pushed(queue, id, numbers)
   end
 
-  # An id for each shard of the queue.
-  def ids_of_all_shards(count)
+  # An id for each shard of a queue with `count` shards.
+  def ids_of_all_shards(count, prefix = "")
     by_shard = {}
     (1..).each do |number|
-      by_shard[Zlib.crc32(number.to_s) % count] ||= number.to_s
+      id = "#{prefix}#{number}"
+      by_shard[Zlib.crc32(id) % count] ||= id
       return by_shard.values if by_shard.size == count
     end
   end
