@@ -99,7 +99,7 @@ RSpec.describe "Delayed events" do
     expect(dead[:error]).to include("undecodable payload")
   end
 
-  def survives_an_outage(processes)
+  def survives_an_outage(language, processes)
     File.delete(trace)
     kit.redis.stop
     sleep Figures.count(0.5, 10)
@@ -109,7 +109,7 @@ RSpec.describe "Delayed events" do
     all_ended([*1..60])
     elapsed = Journal.now - began
     expect(traced("end").size).to eq(processes.size)
-    Figures.note("F6", "delayed events: seconds from Redis' return to the end of 60", elapsed.round(2))
+    Figures.note("F6", "delayed events: seconds from Redis' return to the end of 60, #{language}", elapsed.round(2))
     expect(elapsed).to be < 60 # 1 on a quiet machine; who is not connected again waits for ever
   end
 
@@ -135,7 +135,7 @@ RSpec.describe "Delayed events" do
       processes = takes_other_shards(language)
       shares(language, processes)
       survives_poison
-      survives_an_outage(processes)
+      survives_an_outage(language, processes)
       survives_a_kill_in_the_last_attempt(processes)
       expect(processes.select(&:alive?).map(&:stop)).to all(eq(0))
       expect(%w[Paid Slow Last].flat_map { |type| events.worker(type).actions.check[:findings] }).to eq([])
