@@ -18,7 +18,7 @@ external_dependencies = {
 
 -- Of bindings/lua, without .c.
 local glue = {
-  "lua_changes", "lua_client", "lua_definitions", "lua_delivery", "lua_ick", "lua_json", "lua_link", "lua_memory", "lua_node", "lua_operators", "lua_policy", "lua_pop",
+  "lua_changes", "lua_client", "lua_definitions", "lua_delivery", "lua_fake", "lua_ick", "lua_json", "lua_link", "lua_memory", "lua_node", "lua_operators", "lua_policy", "lua_pop",
   "lua_places", "lua_private_redis", "lua_process", "lua_rows", "lua_runner", "lua_sentinel", "lua_signals", "lua_socket", "lua_source", "lua_system", "lua_thread",
   "lua_web", "seriatim_native",
 }
@@ -36,7 +36,8 @@ local names = {
   "seriatim.errors", "seriatim.events", "seriatim.log", "seriatim.portable", "seriatim.server", "seriatim.server.application", "seriatim.server.batch",
   "seriatim.server.execution", "seriatim.server.health", "seriatim.server.host", "seriatim.server.node",
   "seriatim.server.schedulers", "seriatim.server.splitters", "seriatim.server.supervisor",
-  "seriatim.server.workers", "seriatim.settings", "seriatim.version", "seriatim.web", "seriatim.web.dashboard", "seriatim.web.stand_alone",
+  "seriatim.server.workers", "seriatim.settings", "seriatim.testing", "seriatim.testing.batch", "seriatim.testing.given", "seriatim.testing.memory",
+  "seriatim.version", "seriatim.web", "seriatim.web.dashboard", "seriatim.web.stand_alone",
   "seriatim.worker",
 }
 

@@ -127,10 +127,8 @@ static void delivery_payload(lua_State *L, const void *payloads, size_t i)
     lua_rawseti(L, -2, 3);
 }
 
-static int delivery_read_job(lua_State *L)
+int slu_push_claimed(lua_State *L, const seriatim_claimed *job)
 {
-    const delivery_view *view = lua_touserdata(L, 1);
-    const seriatim_claimed *job = seriatim_delivery_job(view->self->delivery, view->place);
     luaL_checkstack(L, 12, "a job");
     lua_pushlstring(L, job->id, job->id_len);
     slu_push_int(L, job->fence);
@@ -143,6 +141,12 @@ static int delivery_read_job(lua_State *L)
     slu_push_list(L, job->payload_count, delivery_payload, job->payloads);
     slu_push_int(L, (int64_t)job->payload_total);
     return 7;
+}
+
+static int delivery_read_job(lua_State *L)
+{
+    const delivery_view *view = lua_touserdata(L, 1);
+    return slu_push_claimed(L, seriatim_delivery_job(view->self->delivery, view->place));
 }
 
 /* delivery:job(place) -> id, fence, retry_count, perform_in, error, {{payload, score, context}}, payload_total */

@@ -175,7 +175,7 @@ static void link_push_handle(lua_State *L, const void *handles, size_t i)
         lua_pushboolean(L, 0);
 }
 
-static int link_read_push(lua_State *L, const slu_link *self)
+int slu_link_read_push(lua_State *L, const slu_link *self)
 {
     seriatim_push_counts counts = seriatim_push_result(self->client);
     size_t count, handle_count;
@@ -195,8 +195,7 @@ static int link_read_push(lua_State *L, const slu_link *self)
     return 8;
 }
 
-/* Converting a row runs no code of the caller's. */
-static int link_push_rows(lua_State *L, slu_link *self, int rows)
+int slu_link_push_rows(lua_State *L, const slu_link *self, int rows)
 {
     size_t count = slu_rawlen(L, rows), i;
     int top = lua_gettop(L), status = SERIATIM_OK;
@@ -239,10 +238,10 @@ static int link_push(lua_State *L)
     if (status == SERIATIM_OK && handles)
         status = seriatim_push_want_handles(self->client);
     if (status == SERIATIM_OK)
-        status = link_push_rows(L, self, 3);
+        status = slu_link_push_rows(L, self, 3);
     if (status == SERIATIM_OK)
         status = seriatim_push_send(self->client);
-    return slu_link_begun(L, self, status, link_read_push);
+    return slu_link_begun(L, self, status, slu_link_read_push);
 }
 
 const luaL_Reg slu_operations[] = {

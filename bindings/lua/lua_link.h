@@ -33,6 +33,14 @@ int slu_link_result(lua_State *L, slu_link *self, int status);
 void slu_link_options(lua_State *L, int at, seriatim_options *options);
 void slu_link_share_turns(seriatim_client *client); /* pops with weights take turns in the whole process */
 
+/*
+ * lua_link.c: adds the rows at this place of the stack to the push that was begun: OK or a status. Converting a row
+ * runs no code of the caller's.
+ */
+int slu_link_push_rows(lua_State *L, const slu_link *self, int rows);
+/* lua_link.c: pushes the eight results of an ended push. */
+int slu_link_read_push(lua_State *L, const slu_link *self);
+
 /* lua_client.c: makes a Client this process' own. */
 void slu_client_forked(slu_link *self);
 

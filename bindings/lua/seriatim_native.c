@@ -416,5 +416,6 @@ int luaopen_seriatim_native(lua_State *L)
     slu_open_web(L);
     slu_open_socket(L);
     slu_open_places(L);
+    slu_open_fake(L);
     return 1;
 }

@@ -90,6 +90,9 @@ void slu_set_bool(lua_State *L, const char *name, int value);
 typedef void (*slu_push)(lua_State *L, const void *array, size_t i);
 void slu_push_list(lua_State *L, size_t count, slu_push push, const void *array);
 
+/* Pushes id, fence, retry_count, perform_in, error or nil, {{payload, score, context}} and payload_total: 7 values. */
+int slu_push_claimed(lua_State *L, const seriatim_claimed *job);
+
 /* ---- Userdata -------------------------------------------------------------------------------- */
 
 /* A class: its methods, and __gc where there is one. */
@@ -139,6 +142,7 @@ void slu_ending_note(seriatim_runner *runner);
 void slu_open_definitions(lua_State *L);
 void slu_open_json(lua_State *L);
 void slu_open_pop(lua_State *L);
+void slu_open_fake(lua_State *L);
 void slu_open_rows(lua_State *L);
 void slu_open_link(lua_State *L);
 void slu_open_client(lua_State *L);

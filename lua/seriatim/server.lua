@@ -7,6 +7,7 @@
 --
 -- The command `seriatim-lua` is one with signals around it.
 local Connection = require "seriatim.client.connection"
+local pool = require "seriatim.client.pool"
 local redis_url = require "seriatim.client.redis_url"
 local validate = require "seriatim.client.validate"
 local errors = require "seriatim.errors"
@@ -63,6 +64,7 @@ function Server:start(before)
   if self.runner then
     error(errors.new("CLOSED", "a server starts once"), 0)
   end
+  pool.refuse_in_tests "a server"
   for _, hook in ipairs(settings.on_server_init.functions) do
     hook()
   end

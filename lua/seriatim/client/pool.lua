@@ -79,10 +79,18 @@ function Pool:discard()
   end
 end
 
+---Set by seriatim.testing: gives what stands in for the pool, or nothing where Redis is used.
+---@type nil|fun(): any
+pool.test_mode = nil
+
 ---The pool of these settings and of this process.
 ---@return seriatim.Pool?
 ---@return seriatim.Error? err
 function pool.current()
+  local stand_in = pool.test_mode and pool.test_mode()
+  if stand_in then
+    return stand_in
+  end
   if current and current:fits() then
     return current
   end
@@ -104,6 +112,14 @@ function pool.use(other)
   if current then
     current:discard()
     current = nil
+  end
+end
+
+---name: of what needs Redis. Raises misuse in a mode of seriatim.testing.
+function pool.refuse_in_tests(name)
+  local stand_in = pool.test_mode and pool.test_mode()
+  if stand_in then
+    stand_in:refuse(name)
   end
 end
 

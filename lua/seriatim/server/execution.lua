@@ -222,6 +222,7 @@ function Execution:decode_row(row, place)
     return values
   end
   self.delivery:reject(place, broken, stored_error.of(reason, self.worker.queue_name))
+  self:note_failure(reason)
   self:log_failure(place, ("%d payloads cannot be read: %s"):format(#broken, reason), { id = row.id })
 end
 
@@ -261,10 +262,22 @@ function Execution:conclude(failure)
   end
 end
 
+---A delivery of a test mode tells the test what was raised.
+function Execution:note_failure(failure)
+  if not self.delivery.note_failure then
+    return
+  end
+  if type(failure) == "table" then
+    failure = failure.value
+  end
+  self.delivery:note_failure(failure)
+end
+
 ---failure: {value, place, traceback}, or a text that no hook formats.
 function Execution:fail(place, failure)
   local row = self:row(place)
   local count = row.retry_count + 1
+  self:note_failure(failure)
   self.delivery:fail(place, self:error_text(failure), self:retry_in(count))
   local text = type(failure) == "string" and failure or described(failure)
   local elapsed = self.payloads_by_id and self.delivery:elapsed()
