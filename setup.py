@@ -93,7 +93,7 @@ setup(
     license="MIT",
     python_requires=">=3.10",
     package_dir={"": "python"},
-    py_modules=["seriatim_command"],
+    py_modules=["seriatim_command", "seriatim_pytest"],
     packages=find_packages("python", include=["seriatim", "seriatim.*"]),
     package_data={"seriatim": ["py.typed", "*.pyi"]},
     data_files=[
@@ -105,6 +105,9 @@ setup(
     ext_modules=[native()],
     cmdclass={"build_ext": Build},
     extras_require={"yaml": ["PyYAML"]},
-    entry_points={"console_scripts": ["seriatim = seriatim_command:main"]},
+    entry_points={
+        "console_scripts": ["seriatim = seriatim_command:main"],
+        "pytest11": ["seriatim = seriatim_pytest"],
+    },
     zip_safe=False,
 )

@@ -93,21 +93,24 @@ static PyObject *delivery_payload(const void *payloads, size_t i)
                          spy_bytes_or_none(p->context, p->context_len));
 }
 
-/* delivery.job(place) -> (id, fence, retry_count, perform_in, error, [(payload, score, context)], payload_total) */
+PyObject *spy_claimed(const seriatim_claimed *job)
+{
+    return Py_BuildValue("(NLLdNNn)", spy_id(job->id, job->id_len), (long long)job->fence, (long long)job->retry_count,
+                         job->perform_in, spy_error_or_none(job->error, job->error_len),
+                         spy_list(job->payload_count, delivery_payload, job->payloads), (Py_ssize_t)job->payload_total);
+}
+
+/* delivery.job(place) -> as spy_claimed */
 static PyObject *delivery_job(PyObject *object, PyObject *number)
 {
     delivery_box *self = (delivery_box *)object;
-    const seriatim_claimed *job;
     PyObject *row;
     size_t place;
     seriatim_delivery *delivery = delivery_at(self, number, &place);
     if (!delivery)
         return NULL;
-    job = seriatim_delivery_job(delivery, place);
     delivery_begin_reading(self);
-    row = Py_BuildValue("(NLLdNNn)", spy_id(job->id, job->id_len), (long long)job->fence, (long long)job->retry_count,
-                        job->perform_in, spy_error_or_none(job->error, job->error_len),
-                        spy_list(job->payload_count, delivery_payload, job->payloads), (Py_ssize_t)job->payload_total);
+    row = spy_claimed(seriatim_delivery_job(delivery, place));
     delivery_end_reading(self);
     return row;
 }

@@ -288,9 +288,42 @@ static Py_ssize_t jobs_size(PyObject *object)
     return ((jobs_box *)object)->count;
 }
 
+static PyObject *jobs_row(const seriatim_job *job)
+{
+    return Py_BuildValue("(y#y#NidLzNid)", job->id, (Py_ssize_t)job->id_len, job->payload, (Py_ssize_t)job->payload_len,
+                         job->has_score ? PyFloat_FromDouble(job->score) : spy_none_or(0), (int)job->when, job->time,
+                         (long long)job->retry_count, job->on_waiting,
+                         spy_bytes_or_none(job->context, job->context_len), (int)job->deliver_when, job->deliver_time);
+}
+
+/* jobs.rows() -> [JobRow] */
+static PyObject *jobs_rows(PyObject *object, PyObject *ignored)
+{
+    const srt_bytes *packed = &((jobs_box *)object)->packed;
+    const char *at = packed->data;
+    PyObject *rows = PyList_New(0);
+    (void)ignored;
+    while (rows && at < packed->data + packed->len) {
+        seriatim_job job;
+        PyObject *row;
+        at = jobs_unpack(at, &job);
+        row = jobs_row(&job);
+        if (!row || PyList_Append(rows, row) < 0)
+            Py_CLEAR(rows);
+        Py_XDECREF(row);
+    }
+    return rows;
+}
+
+static PyMethodDef jobs_methods[] = {
+    {"rows", jobs_rows, METH_NOARGS, NULL},
+    {NULL, NULL, 0, NULL},
+};
+
 static PyType_Slot jobs_slots[] = {
     {Py_tp_doc, (void *)"The jobs of a push, read and checked."},
     {Py_tp_dealloc, (void *)jobs_dealloc},
+    {Py_tp_methods, jobs_methods},
     {Py_sq_length, (void *)jobs_size},
     {0, NULL},
 };

@@ -367,7 +367,8 @@ static int native_exec(PyObject *module)
         native_add_type(module, &spy_runner_spec, &state->runner_type) < 0 ||
         native_add_type(module, &spy_delivery_spec, &state->delivery_type) < 0 ||
         native_add_type(module, &spy_private_redis_spec, &state->private_redis_type) < 0 ||
-        native_make_keys(state) < 0 || spy_add_popped_kinds(module) < 0)
+        native_add_type(module, &spy_fake_spec, &state->fake_type) < 0 || native_make_keys(state) < 0 ||
+        spy_add_popped_kinds(module) < 0 || spy_add_fake_kinds(module) < 0)
         return -1;
     return PyModule_AddStringConstant(module, "version", seriatim_version());
 }
@@ -381,6 +382,7 @@ static int native_traverse(PyObject *module, visitproc visit, void *arg)
     Py_VISIT(state->runner_type);
     Py_VISIT(state->delivery_type);
     Py_VISIT(state->private_redis_type);
+    Py_VISIT(state->fake_type);
     return 0;
 }
 
@@ -396,6 +398,7 @@ static int native_clear(PyObject *module)
     Py_CLEAR(state->runner_type);
     Py_CLEAR(state->delivery_type);
     Py_CLEAR(state->private_redis_type);
+    Py_CLEAR(state->fake_type);
     return 0;
 }
 

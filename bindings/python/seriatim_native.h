@@ -15,7 +15,7 @@
 /* Of one interpreter's seriatim._native. */
 typedef struct spy_state {
     PyObject *from_status; /* seriatim._errors.from_status; NULL until the first error */
-    PyTypeObject *link_type, *jobs_type, *runner_type, *delivery_type, *private_redis_type;
+    PyTypeObject *link_type, *jobs_type, *runner_type, *delivery_type, *private_redis_type, *fake_type;
     PyObject *job_keys[SPY_JOB_KEYS]; /* of a plain job dict; interned */
 } spy_state;
 
@@ -60,6 +60,9 @@ PyObject *spy_error_or_none(const char *error,
 PyObject *spy_cstr_or_none(const char *text);
 PyObject *spy_bytes_or_none(const char *bytes, size_t len); /* None where there are none */
 PyObject *spy_none_or(int failed);                          /* None, or NULL where the exception is set already */
+
+/* (id, fence, retry_count, perform_in, error, [(payload, score, context)], payload_total) */
+PyObject *spy_claimed(const seriatim_claimed *job);
 
 /* Sets dict[name] and takes the value over; -1 where it is NULL. */
 int spy_set(PyObject *dict, const char *name, PyObject *value);
@@ -108,7 +111,10 @@ void spy_ending_note(seriatim_runner *runner);
 
 /* Adds the kinds that link.popped takes, as numbers. 0 or -1. */
 int spy_add_popped_kinds(PyObject *module);
+/* The kinds that fake.settle takes. 0 or -1. */
+int spy_add_fake_kinds(PyObject *module);
 
-extern PyType_Spec spy_link_spec, spy_jobs_spec, spy_runner_spec, spy_delivery_spec, spy_private_redis_spec;
+extern PyType_Spec spy_link_spec, spy_jobs_spec, spy_runner_spec, spy_delivery_spec, spy_private_redis_spec,
+    spy_fake_spec;
 
 #endif

@@ -61,6 +61,18 @@ POPPED_SNOOZE: Final[int]
 POPPED_CHECKPOINT: Final[int]
 POPPED_REJECT: Final[int]
 
+FAKE_DONE: Final[int]
+FAKE_FAIL: Final[int]
+FAKE_RELEASE: Final[int]
+FAKE_SNOOZE: Final[int]
+FAKE_REJECT: Final[int]
+FAKE_CHECKPOINT: Final[int]
+
+FakeRow = tuple[
+    Literal["waiting", "running", "scheduled", "parked", "dead"], Id, bytes, float | None, bytes | None, int, int, str | bytes | None,
+]
+"""state, id, payload, score, context, time in Unix microseconds, retry_count, error."""
+
 WebSettings = tuple[Union[str, None], bool, tuple[str, ...], Union[str, None], Union[str, None], tuple[bytes, ...], bool, bool]
 """title, read_only, hosts, token, why /livez answers 503, workers as name, queue, name, queue, ..., answer gets a load_error, consume."""
 
@@ -124,6 +136,31 @@ class Jobs:
     """The jobs of a push, as a link takes them."""
 
     def __len__(self) -> int: ...
+    def rows(self) -> list[JobRow]: ...
+
+class Fake:
+    """Queues in memory, for tests of applications: no Redis is asked. now: Unix time in microseconds, of the caller's choice."""
+
+    def __init__(self) -> None: ...
+    def queue(self, settings: QueueSettings, /) -> int: ...
+    def push(self, queue: int, jobs: Jobs, handles: bool, now: int, /) -> tuple[int, int, list[int], int, int, list[str | None]]:
+        """added, folded, [places of refused jobs], scheduled, stale, [handles or None]."""
+    def cancel(self, queue: int, handle: bytes, /) -> bool: ...
+    def reschedule(self, queue: int, handle: bytes, at: bytes, now: int, /) -> bool:
+        """at: decimal text, Unix seconds."""
+    def next(self, queue: int, now: int, /) -> int | None:
+        """When the next id is due; None: nothing will be."""
+    def take(self, queue: int, limit: int, now: int, /) -> tuple[int, list[ClaimedRow]]:
+        """Claims ids of one shard that are due, as a server does: the shard, and what was claimed; []: nothing is due."""
+    def take_exhausted(self, queue: int, /) -> list[ClaimedRow]:
+        """What retries_exhausted is to be told next: one, or none."""
+    def settle(
+        self, queue: int, id: bytes, fence: int, kind: int, seconds: float, text: bytes | None, which: list[int] | int | None, now: int, /
+    ) -> None:
+        """kind: a FAKE_*. which: the places of payloads (FAKE_REJECT) or their count (FAKE_CHECKPOINT). Raises Stale."""
+    def rows(self, queue: int, /) -> list[FakeRow]:
+        """All payloads, dead ones too, by time."""
+    def clear(self, queue: int, /) -> None: ...
 
 # The call, the set, the token, max_size, backwash, [(member, score)].
 IckCall = tuple[str, bytes, int, int, bool, list[tuple[bytes, float]]]

@@ -279,6 +279,30 @@ def grown(call: Callable[[], None], rounds: int) -> tuple[int, int]:
     return grew
 
 
+def fakes() -> None:
+    """Queues in memory."""
+    fake = native.Fake()
+    queue = fake.queue({**queue_settings(), "exhausted_hook": True, "max_retry_count": 0})
+    pushed = jobs(row(b"a", {"n": 1}), row(b"a", 2), row(b"\xff", 3), row(b"later", 1, 2, 60.0))
+    assert len(pushed.rows()) == 4
+    names = fake.push(queue, pushed, True, 1_000)[5]
+    raises(_errors.Invalid, fake.push, queue, jobs(row(b"")), False, 1_000)
+    raises(TypeError, fake.push, queue, [], False, 1_000)
+    assert fake.next(queue, 1_000) is not None and len(fake.rows(queue)) == 4
+    assert fake.reschedule(queue, names[3].encode(), b"2000000000", 1_000) in (True, False)
+    assert fake.cancel(queue, names[3].encode()) is True
+    for claimed in fake.take(queue, 10, 2_000)[1]:
+        id = claimed[0].encode() if isinstance(claimed[0], str) else claimed[0]
+        fake.settle(queue, id, claimed[1], native.FAKE_CHECKPOINT, 0.0, None, 0, 2_000)
+        fake.settle(queue, id, claimed[1], native.FAKE_FAIL, 0.0, b"no", None, 2_000)
+        raises(_errors.Stale, fake.settle, queue, id, claimed[1], native.FAKE_DONE, 0.0, None, None, 2_000)
+        raises(TypeError, fake.settle, queue, id, claimed[1], native.FAKE_REJECT, 0.0, b"no", [None], 2_000)
+        raises(ValueError, fake.settle, queue, id, claimed[1], 99, 0.0, None, None, 2_000)
+    while fake.take_exhausted(queue):
+        pass
+    fake.clear(queue)
+
+
 def main() -> None:
     redis = RedisServer()
     failed = False
@@ -304,6 +328,7 @@ def main() -> None:
             results = [(name, *grown(call, rounds), rounds) for name, call, rounds in scenes]
         results.append(("operators", *grown(lambda: operators(one, queue), 300), 300))
         results.append(("webs", *grown(lambda: webs(one), 100), 100))
+        results.append(("fakes", *grown(fakes, 300), 300))
         redis.flush()
         results.append(("lives", *grown(lambda: lives(redis), 100), 100))
         with tempfile.TemporaryDirectory() as folder:

@@ -17,7 +17,7 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
 OURS = re.compile(
-    r"(core/(include|src|scripts|package/seriatim)/.*|bindings/python/.*|python/seriatim/.*|python/seriatim_command\.py|setup\.py|pyproject\.toml|MANIFEST\.in|"
+    r"(core/(include|src|scripts|package/seriatim)/.*|bindings/python/.*|python/seriatim/.*|python/seriatim_(command|pytest)\.py|setup\.py|pyproject\.toml|MANIFEST\.in|"
     r"README\.md|CHANGELOG\.md|LICENSE)"
 )
 
@@ -77,6 +77,11 @@ def test_the_manual_page_and_the_completions_are_installed(folder: Path, venv: d
         assert (share / file).read_text() == run("seriatim", *topic, cwd=folder, env=venv)
     asked = f"source {share}/bash-completion/completions/seriatim.bash && complete -p seriatim"
     assert "-F _seriatim seriatim" in run("bash", "-c", asked, cwd=folder)
+
+
+def test_the_fixtures_of_pytest_come_along(folder: Path, venv: dict[str, str]) -> None:
+    (folder / "test_fixture.py").write_text("def test_fake(seriatim_fake):\n    assert seriatim_fake.pushed() == []\n")
+    run(str(folder / "venv" / "bin" / "python"), "-m", "pytest", "-q", "-p", "no:cacheprovider", "test_fixture.py", cwd=folder, env=venv)
 
 
 def page_blocks() -> dict[str, str]:

@@ -9,7 +9,7 @@ from datetime import datetime, timedelta, timezone
 from typing import Any
 
 import seriatim
-from seriatim import Batch, DeadRecord, ExhaustedJob, Job, PushResult, Record, Server, Worker
+from seriatim import Batch, DeadRecord, ExhaustedJob, Job, PushResult, Record, Server, Worker, testing
 
 
 class OrderWorker(Worker):
@@ -169,3 +169,14 @@ async def pull() -> None:
     if taken is not None:
         await taken.aextend(30)
         await taken.aack()
+
+
+async def tested() -> None:
+    with testing.fake():
+        ids: list[str | bytes] = [job.id for job in testing.pushed(OrderWorker)]
+        batches: int = testing.drain(OrderWorker, at=datetime.now(timezone.utc), raises=False) + await testing.adrain()
+        errors: list[str | bytes | None] = [job.error for job in testing.dead_jobs(OrderWorker)]
+        print(ids, batches, errors, testing.perform_one(OrderWorker), await testing.aperform_one(OrderWorker))
+    testing.set_mode("inline")
+    batch = testing.batch(OrderWorker, {7: [{"x": 1}]}, scores={7: [1.5]})
+    print(batch.snoozed, batch.failed, batch.finished, batch.extended, batch.checkpoints)

@@ -45,6 +45,22 @@ def test_a_batch_remembers_what_was_reported(blocks: Section, tmp_path: Path, en
     shell("ruby batch.rb", tmp_path, env)
 
 
+@runs(PAGE, "Test modes in Python")
+def test_the_test_modes_of_python(blocks: Section, tmp_path: Path, env: dict[str, str]) -> None:
+    env = {**env, "REDIS_URL": "redis://127.0.0.1:1"}
+    write(blocks, tmp_path, "python", 2)
+    (tmp_path / "conftest.py").write_text('pytest_plugins = ["seriatim_pytest"]\n')  # which an installed package brings along
+    assert "5 passed" in shell(blocks.take("sh").text, tmp_path, env)
+    (tmp_path / "batch.py").write_text(blocks.take("python").text)
+    shell(f"{sys.executable} batch.py", tmp_path, env)
+
+
+@runs(PAGE, "Test modes in Lua")
+def test_the_test_modes_of_lua(blocks: Section, tmp_path: Path, env: dict[str, str]) -> None:
+    write(blocks, tmp_path, "lua", 2)
+    assert "5 successes / 0 failures" in shell(blocks.take("sh").text, tmp_path, {**env, "REDIS_URL": "redis://127.0.0.1:1"})
+
+
 @runs(PAGE, "A Redis for the tests")
 def test_the_folder_is_set(blocks: Section, tmp_path: Path, env: dict[str, str]) -> None:
     folder = shell(f"{blocks.take('sh').text}echo $SERIATIM_DATA", tmp_path, env).strip()

@@ -14,7 +14,7 @@ from collections import deque
 from collections.abc import Callable
 from concurrent.futures import Future, wait
 from types import TracebackType
-from typing import Literal, TypeVar
+from typing import Any, Literal, TypeVar, cast
 
 from .. import _native
 from .._errors import Error, Invalid, PoolTimeout
@@ -29,12 +29,18 @@ Use = Literal["calls", "pops"]
 
 SIGNAL_STEP = 0.05  # seconds that a signal may wait for its handler
 
+test_mode: Callable[[], Any] | None = None
+"""Set by seriatim.testing: gives what stands in for the pools here, or None where Redis is used."""
+
 _lock = threading.RLock()  # a signal handler may push, too
 _pools: dict[Use, Pool] = {}
 
 
 def current(use: Use = "calls") -> Pool:
     """The pool of this process: a child of fork and changed settings get a new one."""
+    stand_in = in_tests()
+    if stand_in is not None:
+        return stand_in
     pool = _pools.get(use)
     if pool is not None and pool.fits():
         return pool
@@ -50,10 +56,22 @@ def current(use: Use = "calls") -> Pool:
 
 async def acurrent(use: Use = "calls") -> Pool:
     """The same, from an event loop: to find the URL may block (a private Redis starts)."""
-    pool = _pools.get(use)
+    pool = in_tests() or _pools.get(use)
     if pool is not None and pool.fits():
         return pool
     return await asyncio.get_running_loop().run_in_executor(None, current, use)
+
+
+def in_tests() -> Pool | None:
+    """What stands in for the pools, where a mode of seriatim.testing is on."""
+    return None if test_mode is None else cast("Pool | None", test_mode())
+
+
+def refuse_in_tests(name: str) -> None:
+    """name: of what needs Redis. Raises Invalid where a mode of seriatim.testing is on."""
+    stand_in: Any = in_tests()
+    if stand_in is not None:
+        stand_in.refuse(name)
 
 
 def ask(question: Callable[[Connection], T]) -> T:

@@ -206,18 +206,23 @@ class Execution:
         return bool(self._payloads)
 
     def _decode_id(self, row: _native.ClaimedRow, place: int) -> list[Any] | None:
-        values, broken, reason = [], [], ""
+        values, broken, first = [], [], None
         for at, (data, _, _) in enumerate(row[5]):
             try:
                 values.append(self._ref.codec.load(data))
             except BaseException as error:
-                reason = reason or f"undecodable payload: {_log.describe(error)}"
+                first = first or error
                 broken.append(at)
-        if not broken:
+        if first is None:
             return values
-        self._delivery.reject(place, broken, self._stored_error(reason))
-        self._log_failure(place, f"{len(broken)} payloads cannot be read: {reason}", id=row[0])
+        self._reject(place, broken, first)
         return None
+
+    def _reject(self, place: int, broken: list[int], error: BaseException) -> None:
+        """broken: the places of payloads that cannot be read; error: of the first."""
+        reason = f"undecodable payload: {_log.describe(error)}"
+        self._delivery.reject(place, broken, self._stored_error(reason))
+        self._log_failure(place, f"{len(broken)} payloads cannot be read: {reason}", id=self._all_rows()[place][0])
 
     def _all_rows(self) -> list[_native.ClaimedRow]:
         if self._rows is None:

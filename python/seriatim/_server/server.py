@@ -27,7 +27,7 @@ from functools import partial
 from typing import Any, Literal
 
 from .. import _log, _native
-from .._client import redis_url, validate
+from .._client import pool, redis_url, validate
 from .._client.connection import Connection
 from .._errors import Closed
 from .._settings import settings
@@ -137,6 +137,7 @@ class Server:
         """
         if self._started:
             raise Closed("a server starts once")
+        pool.refuse_in_tests("a server")
         for hook in settings.server_init_hooks:
             result = hook()
             if asyncio.iscoroutine(result):
