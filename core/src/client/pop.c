@@ -382,7 +382,7 @@ static int pop_keep(seriatim_client *c, pop_state *p, const seriatim_pop *pop)
     memcpy(p->queues, pop->queues, pop->queue_count * sizeof *p->queues);
     if (pop->weights)
         memcpy(p->weights, pop->weights, pop->queue_count * sizeof *p->weights);
-    p->wait_ms = (int64_t)(pop->wait * 1000);
+    p->wait_ms = (int64_t)(pop->wait * 1000 + 0.5); /* 0.3 - 0.02 is a little less than 0.28 */
     p->ttr_us = (int64_t)(pop->ttr * 1e6 + 0.5);
     p->most = pop->max;
     p->next_ms = INT64_MAX;

@@ -110,7 +110,7 @@ static int consume_pop_begin(seriatim_client *c, const srt_web *w, const srt_con
 /* Nothing was due. A host that waits itself is told for how long. */
 static void consume_pop_take_nothing(srt_web *w, const srt_consume *of)
 {
-    int64_t left = (int64_t)(of->wait * 1000) - w->waited_ms;
+    int64_t left = (int64_t)(of->wait * 1000 + 0.5) - w->waited_ms;
     int64_t pause = CONSUME_PAUSE_MS_EACH * (w->host_waits < CONSUME_WAITING ? w->host_waits : CONSUME_WAITING);
     pause = pause < CONSUME_PAUSE_MS ? CONSUME_PAUSE_MS : pause;
     w->status = 204;
