@@ -5,9 +5,7 @@ require_relative "spec_helper"
 require_relative "kit/quiet_house"
 
 # What the wire carries: files of the dashboard come compressed on each mount, and the servers of `seriatim web` keep a connection open.
-# Each with the seconds after which it closes a connection that waits for its next request, and how many may be opened at once: Lua's web
-# closes the one that has the least time left.
-OWN_SERVERS = { "seriatim web" => [15, 50], "Python's web" => [15, 50], "Lua's web" => [60, 1] }.freeze
+OWN_SERVERS = ["seriatim web", "Python's web", "Lua's web"].freeze
 
 House.consuming.each_key do |name|
   RSpec.describe "a connection, #{name}", mount: name do
@@ -38,7 +36,7 @@ House.consuming.each_key do |name|
       end
     end
 
-    next unless OWN_SERVERS.key?(name)
+    next unless OWN_SERVERS.include?(name)
 
     def connect = Socket.tcp(site.host, site.port, connect_timeout: 60)
 
@@ -81,33 +79,6 @@ House.consuming.each_key do |name|
       ensure
         io&.close
       end
-    end
-
-    # Opens more connections than the server keeps (256, and 1,000 for pops), some at once, so that a slow machine does not need the time
-    # after which they expire. Was one closed when its request was sent less than that time ago?
-    def gave_way?
-      seconds, at_once = OWN_SERVERS.fetch(self.class.metadata.fetch(:mount))
-      sent = {}
-      (1300 / at_once).times do
-        opened = Array.new(at_once) { connect.tap { |io| sent[io] = send_request(io) } }
-        opened.each { |io| expect(read_answer(io).first).to eq(200) }
-      end
-      over, = IO.select(sent.keys, nil, nil, 120) # all answers were read, so what can be read is the end
-      over&.any? { |io| clock - sent[io] < seconds }
-    ensure
-      sent.each_key(&:close)
-    end
-
-    # When it was sent.
-    def send_request(io)
-      clock.tap { io.write("GET #{site.prefix}/livez HTTP/1.1\r\nHost: #{site.host}:#{site.port}\r\n\r\n") }
-    end
-
-    def clock = Process.clock_gettime(Process::CLOCK_MONOTONIC)
-
-    it "gives way, when it waits for a request, to a new one, and does not only expire", limit: 600 do
-      expect((1..5).any? { gave_way? }).to be(true)
-      Array.new(10) { site.get("/readyz").status }.then { |answers| expect(answers).to eq([200] * 10) }
     end
   end
 end
