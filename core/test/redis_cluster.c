@@ -1,0 +1,402 @@
+/* redis_cluster.c - see redis_cluster.h. */
+#ifndef _XOPEN_SOURCE
+#define _XOPEN_SOURCE 700
+#endif
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include "redis_cluster.h"
+#include "port.h"
+
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define SLOTS 16384
+#define MOST_WORDS 8
+#define NODE_TIMEOUT_MS "2000"
+#define AT_ONCE 100 /* keys of one GETKEYSINSLOT */
+
+static const char *const *more_words;
+
+/* ---- Commands ------------------------------------------------------------------------------- */
+
+static redisReply *call_with(redis_cluster *c, size_t node, const char *format, va_list args)
+{
+    redisContext *r = redisConnectUnix(c->nodes[node].redis.socket);
+    redisReply *reply = r && !r->err ? redisvCommand(r, format, args) : NULL;
+    if (r)
+        redisFree(r);
+    if (!reply)
+        fail_msg("node %zu of the cluster does not answer", node);
+    return reply;
+}
+
+redisReply *cluster_call(redis_cluster *c, size_t node, const char *format, ...)
+{
+    redisReply *reply;
+    va_list args;
+    va_start(args, format);
+    reply = call_with(c, node, format, args);
+    va_end(args);
+    return reply;
+}
+
+void cluster_do(redis_cluster *c, size_t node, const char *format, ...)
+{
+    redisReply *reply;
+    va_list args;
+    va_start(args, format);
+    reply = call_with(c, node, format, args);
+    va_end(args);
+    if (reply->type == REDIS_REPLY_ERROR)
+        fail_msg("%s: %s", format, reply->str);
+    freeReplyObject(reply);
+}
+
+static size_t answering(redis_cluster *c)
+{
+    size_t i;
+    for (i = 0; i < c->count; i++)
+        if (c->nodes[i].answers)
+            return i;
+    fail_msg("no node of the cluster answers");
+    return 0;
+}
+
+/* Does the text answer of this command hold `text`? */
+static int says(redis_cluster *c, size_t node, const char *command, const char *text)
+{
+    redisReply *reply = cluster_call(c, node, command);
+    int found = reply->type == REDIS_REPLY_STRING && strstr(reply->str, text) != NULL;
+    freeReplyObject(reply);
+    return found;
+}
+
+/* What one node says of another, or of itself. */
+typedef struct said {
+    char flags[64], master[48], slots[256];
+} said;
+
+/* 0: the asked node does not know the one with this id. */
+static int ask_about(redis_cluster *c, size_t asked, const char *id, said *s)
+{
+    redisReply *reply = cluster_call(c, asked, "CLUSTER NODES");
+    const char *line = strstr(reply->str, id);
+    int found;
+    while (line && line != reply->str && line[-1] != '\n')
+        line = strstr(line + 1, id);
+    s->slots[0] = 0;
+    found = line && sscanf(line, "%*s %*s %63s %47s %*s %*s %*s %*s%255[^\n]", s->flags, s->master, s->slots) >= 2;
+    freeReplyObject(reply);
+    return found;
+}
+
+static void await(redis_cluster *c, int (*condition)(redis_cluster *c, size_t node), size_t node, const char *what)
+{
+    int i;
+    for (i = 0; i < 6000; i++) {
+        if (condition(c, node))
+            return;
+        poll(NULL, 0, 10);
+    }
+    fail_msg("node %zu: %s after 60 s", node, what);
+}
+
+/* ---- Start and end -------------------------------------------------------------------------- */
+
+static void run(cluster_node *n)
+{
+    char port[16], bus_port[16];
+    const char *words[24] = {"--port",
+                             port,
+                             "--bind",
+                             "127.0.0.1",
+                             "--cluster-enabled",
+                             "yes",
+                             "--cluster-port",
+                             bus_port,
+                             "--cluster-node-timeout",
+                             NODE_TIMEOUT_MS,
+                             "--appendonly",
+                             "yes",
+                             "--repl-diskless-sync-delay",
+                             "0"};
+    size_t i;
+    snprintf(port, sizeof port, "%d", n->port);
+    snprintf(bus_port, sizeof bus_port, "%d", n->bus_port);
+    for (i = 0; more_words && more_words[i]; i++) {
+        assert_true(i < MOST_WORDS);
+        words[14 + i] = more_words[i];
+    }
+    assert_int_equal(redis_run(&n->redis, words), 0);
+    n->answers = 1;
+}
+
+static void start_node(redis_cluster *c)
+{
+    cluster_node *n = &c->nodes[c->count];
+    assert_true(c->count < CLUSTER_MOST_NODES);
+    n->port = free_port();
+    n->bus_port = free_port();
+    assert_int_equal(redis_make_folder(&n->redis), 0);
+    c->count++;
+    run(n);
+}
+
+static void wait_for_node(redis_cluster *c, size_t node)
+{
+    redisReply *reply;
+    if (redis_wait(&c->nodes[node].redis) != 0)
+        fail_msg("node %zu of the cluster did not start", node);
+    reply = cluster_call(c, node, "CLUSTER MYID");
+    snprintf(c->nodes[node].id, sizeof c->nodes[node].id, "%s", reply->str);
+    freeReplyObject(reply);
+}
+
+static int knows_all(redis_cluster *c, size_t node)
+{
+    said s;
+    size_t i;
+    for (i = 0; i < c->count; i++)
+        if (c->nodes[i].answers && !ask_about(c, node, c->nodes[i].id, &s))
+            return 0;
+    return 1;
+}
+
+static int replica_is_known(redis_cluster *c, size_t node)
+{
+    said s;
+    size_t i;
+    for (i = 0; i < c->count; i++)
+        if (!ask_about(c, i, c->nodes[node].id, &s) || !strstr(s.flags, "slave"))
+            return 0;
+    return 1;
+}
+
+static void meet(redis_cluster *c, size_t node, size_t from)
+{
+    for (; from < c->count; from++)
+        if (c->nodes[from].answers && from != node)
+            cluster_do(c, node, "CLUSTER MEET 127.0.0.1 %d %d", c->nodes[from].port, c->nodes[from].bus_port);
+}
+
+void cluster_start(redis_cluster *c, const char *const *words)
+{
+    size_t i, len;
+    memset(c, 0, sizeof *c);
+    more_words = words;
+    for (i = 0; i < CLUSTER_STARTED; i++)
+        start_node(c);
+    len = (size_t)snprintf(c->url, sizeof c->url, "redis+cluster://");
+    for (i = 0; i < CLUSTER_STARTED; i++) {
+        wait_for_node(c, i);
+        len += (size_t)snprintf(c->url + len, sizeof c->url - len, "%s127.0.0.1:%d", i ? "," : "", c->nodes[i].port);
+        cluster_do(c, i, "CLUSTER SET-CONFIG-EPOCH %d", (int)i + 1);
+        if (i < CLUSTER_MASTERS)
+            cluster_do(c, i, "CLUSTER ADDSLOTSRANGE %d %d", (int)(SLOTS * i / CLUSTER_MASTERS),
+                       (int)(SLOTS * (i + 1) / CLUSTER_MASTERS) - 1);
+    }
+    for (i = 0; i < CLUSTER_STARTED; i++)
+        meet(c, i, i + 1);
+    for (i = 0; i < CLUSTER_STARTED; i++)
+        await(c, knows_all, i, "it does not know all others");
+    for (i = CLUSTER_MASTERS; i < CLUSTER_STARTED; i++)
+        cluster_do(c, i, "CLUSTER REPLICATE %s", c->nodes[i - CLUSTER_MASTERS].id);
+    for (i = CLUSTER_MASTERS; i < CLUSTER_STARTED; i++)
+        await(c, replica_is_known, i, "not all know that it is a replica");
+    cluster_await_whole(c);
+}
+
+void cluster_stop(redis_cluster *c)
+{
+    size_t i;
+    for (i = 0; i < c->count; i++)
+        assert_int_equal(redis_remove(&c->nodes[i].redis), 0);
+    c->count = 0;
+}
+
+/* ---- Slots ---------------------------------------------------------------------------------- */
+
+int cluster_slot(redis_cluster *c, const char *key)
+{
+    redisReply *reply = cluster_call(c, answering(c), "CLUSTER KEYSLOT %s", key);
+    int slot = (int)reply->integer;
+    freeReplyObject(reply);
+    return slot;
+}
+
+/* The node that another calls the slot's master; c->count: none. */
+static size_t master_by(redis_cluster *c, size_t asked, int slot)
+{
+    redisReply *reply = cluster_call(c, asked, "CLUSTER SLOTS");
+    size_t i, found = c->count;
+    for (i = 0; i < reply->elements; i++) {
+        redisReply **range = reply->element[i]->element;
+        if (slot < range[0]->integer || slot > range[1]->integer)
+            continue;
+        for (found = 0; found < c->count && strcmp(c->nodes[found].id, range[2]->element[2]->str) != 0;)
+            found++;
+    }
+    freeReplyObject(reply);
+    return found;
+}
+
+size_t cluster_master_of(redis_cluster *c, int slot)
+{
+    size_t found = master_by(c, answering(c), slot);
+    if (found == c->count)
+        fail_msg("nobody serves slot %d", slot);
+    return found;
+}
+
+/* Returns how many keys it moved. */
+static int migrate_some(redis_cluster *c, int slot, size_t from, size_t to, int count)
+{
+    redisReply *keys = cluster_call(c, from, "CLUSTER GETKEYSINSLOT %d %d", slot, count);
+    size_t i;
+    for (i = 0; i < keys->elements; i++)
+        cluster_do(c, from, "MIGRATE 127.0.0.1 %d %b 0 10000", c->nodes[to].port, keys->element[i]->str,
+                   keys->element[i]->len);
+    i = keys->elements;
+    freeReplyObject(keys);
+    return (int)i;
+}
+
+size_t cluster_half_move(redis_cluster *c, int slot, size_t to, int keys)
+{
+    size_t from = cluster_master_of(c, slot);
+    assert_int_not_equal(from, to);
+    cluster_do(c, to, "CLUSTER SETSLOT %d IMPORTING %s", slot, c->nodes[from].id);
+    cluster_do(c, from, "CLUSTER SETSLOT %d MIGRATING %s", slot, c->nodes[to].id);
+    if (keys)
+        migrate_some(c, slot, from, to, keys);
+    return from;
+}
+
+void cluster_end_move(redis_cluster *c, int slot, size_t from, size_t to)
+{
+    said s;
+    size_t i;
+    while (migrate_some(c, slot, from, to, AT_ONCE) > 0)
+        ;
+    cluster_do(c, to, "CLUSTER SETSLOT %d NODE %s", slot, c->nodes[to].id);
+    cluster_do(c, from, "CLUSTER SETSLOT %d NODE %s", slot, c->nodes[to].id);
+    for (i = 0; i < c->count; i++)
+        if (i != from && i != to && c->nodes[i].answers && ask_about(c, i, c->nodes[i].id, &s) &&
+            strstr(s.flags, "master"))
+            cluster_do(c, i, "CLUSTER SETSLOT %d NODE %s", slot, c->nodes[to].id);
+}
+
+void cluster_move_slot(redis_cluster *c, int slot, size_t to)
+{
+    cluster_end_move(c, slot, cluster_half_move(c, slot, to, 0), to);
+}
+
+/* ---- Failovers ------------------------------------------------------------------------------ */
+
+/* Do all that answer, so also itself, call it a master that lives, with the same slots? */
+static int is_master_to_all(redis_cluster *c, size_t node)
+{
+    said own, other;
+    size_t i;
+    if (!ask_about(c, node, c->nodes[node].id, &own) || !own.slots[0])
+        return 0;
+    for (i = 0; i < c->count; i++)
+        if (c->nodes[i].answers && (!ask_about(c, i, c->nodes[node].id, &other) || !strstr(other.flags, "master") ||
+                                    strstr(other.flags, "fail") || strcmp(other.slots, own.slots) != 0))
+            return 0;
+    return says(c, node, "CLUSTER INFO", "cluster_state:ok");
+}
+
+static size_t replica_of(redis_cluster *c, size_t master)
+{
+    said s;
+    size_t i;
+    for (i = 0; i < c->count; i++)
+        if (c->nodes[i].answers && ask_about(c, i, c->nodes[i].id, &s) && !strcmp(s.master, c->nodes[master].id))
+            return i;
+    fail_msg("node %zu has no replica that answers", master);
+    return 0;
+}
+
+size_t cluster_await_successor(redis_cluster *c, size_t node)
+{
+    size_t replica = replica_of(c, node);
+    await(c, is_master_to_all, replica, "it was not promoted");
+    return replica;
+}
+
+size_t cluster_failover(redis_cluster *c, size_t master)
+{
+    size_t replica = replica_of(c, master);
+    cluster_do(c, replica, "CLUSTER FAILOVER");
+    await(c, is_master_to_all, replica, "it was not promoted");
+    return replica;
+}
+
+/* A replica that follows its master, or a master to all; or one without slots, which nobody calls dead. */
+static int is_whole(redis_cluster *c, size_t node)
+{
+    said own, other;
+    size_t i;
+    if (!says(c, node, "CLUSTER INFO", "cluster_state:ok") || !ask_about(c, node, c->nodes[node].id, &own))
+        return 0;
+    if (own.slots[0])
+        return is_master_to_all(c, node);
+    for (i = 0; i < c->count; i++)
+        if (c->nodes[i].answers &&
+            (!ask_about(c, i, c->nodes[node].id, &other) || other.slots[0] || strstr(other.flags, "fail")))
+            return 0;
+    return strstr(own.flags, "master") || says(c, node, "INFO replication", "master_link_status:up");
+}
+
+void cluster_await_whole(redis_cluster *c)
+{
+    size_t i;
+    for (i = 0; i < c->count; i++)
+        if (c->nodes[i].answers)
+            await(c, is_whole, i, "the cluster is not whole");
+}
+
+void cluster_kill(redis_cluster *c, size_t node)
+{
+    redis_end(&c->nodes[node].redis, SIGKILL);
+    c->nodes[node].answers = 0;
+}
+
+void cluster_restart(redis_cluster *c, size_t node)
+{
+    run(&c->nodes[node]);
+    wait_for_node(c, node);
+}
+
+void cluster_freeze(redis_cluster *c, size_t node)
+{
+    assert_int_equal(kill(c->nodes[node].redis.pid, SIGSTOP), 0);
+    c->nodes[node].answers = 0;
+}
+
+void cluster_thaw(redis_cluster *c, size_t node)
+{
+    assert_int_equal(kill(c->nodes[node].redis.pid, SIGCONT), 0);
+    c->nodes[node].answers = 1;
+}
+
+size_t cluster_add_master(redis_cluster *c)
+{
+    size_t i, node = c->count;
+    start_node(c);
+    wait_for_node(c, node);
+    meet(c, node, 0);
+    for (i = 0; i < c->count; i++)
+        if (c->nodes[i].answers)
+            await(c, knows_all, i, "it does not know all others");
+    cluster_await_whole(c);
+    return node;
+}
