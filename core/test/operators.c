@@ -34,14 +34,14 @@ long long count_of(const char *command, const char *key)
 
 redisReply *script(const char *text, size_t len, const char *tail, size_t tail_len, ...)
 {
-    static const char *const kinds[] = {"state", "jobs", "ready",  "due",      "running", "next",    "retry",
-                                        "dead",  "died", "parked", "unproven", "suspect", "overrun", "claims"};
-    static char keys[14][64];
-    const char *argv[64] = {"EVAL", text, "14"};
+    static const char *const kinds[] = {"state", "jobs",   "ready",    "due",     "running", "next",   "retry", "dead",
+                                        "died",  "parked", "unproven", "suspect", "overrun", "claims", "-"};
+    static char keys[15][64];
+    const char *argv[64] = {"EVAL", text, "15"};
     size_t lens[64] = {4, len, 2}, n = 3, i;
     redisReply *reply;
     va_list args;
-    for (i = 0; i < 14; i++) {
+    for (i = 0; i < 15; i++) {
         snprintf(keys[i], sizeof keys[i], PREFIX "%s", kinds[i]);
         argv[n++] = keys[i];
     }

@@ -13,6 +13,7 @@
 
 #include "failing.h"
 #include "peer.h"
+#include "wire/keys.h"
 
 #define X(name, sha) sha,
 static const char *const shas[] = {SRT_SCRIPTS(X)};
@@ -181,14 +182,15 @@ static void bulk(char *out, size_t cap, const char *text)
 
 static void peer_push(peer *p, char *out, size_t cap)
 {
-    size_t first = 3 + 15 + 6, width = arg_number(p, first - 2), n = (p->argc - first) / width, i, refused = 0;
+    size_t keys = SRT_SHARD_KEYS + 1, first = 3 + keys + 6, width = arg_number(p, first - 2),
+           n = (p->argc - first) / width, i, refused = 0;
     unsigned shard = peer_shard(p->argv[3]);
     char answer[8192] = "", sequence[24];
     p->pushes++;
     p->pushes_here++;
     assert_true(n >= 1 && n <= 1000);
-    snprintf(sequence, sizeof sequence, "%lu ", arg_number(p, 19));
-    if (p->stale_until > 0 || arg_number(p, 18) != p->generation) {
+    snprintf(sequence, sizeof sequence, "%lu ", arg_number(p, 4 + keys));
+    if (p->stale_until > 0 || arg_number(p, 3 + keys) != p->generation) {
         p->stale_until -= p->stale_until > 0;
         snprintf(out, cap, "-GENERATION %lu\r\n", p->generation);
         return;

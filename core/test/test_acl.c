@@ -20,8 +20,8 @@
 #define NODES "seriatim:{/nodes}:"
 #define WORDS 48
 
-static const char *const KINDS[] = {"state", "jobs", "ready",  "due",      "running", "next",    "retry",
-                                    "dead",  "died", "parked", "unproven", "suspect", "overrun", "claims"};
+static const char *const KINDS[] = {"state", "jobs",   "ready",    "due",     "running", "next",   "retry", "dead",
+                                    "died",  "parked", "unproven", "suspect", "overrun", "claims", "-"};
 
 /* ---- Users and scripts ---------------------------------------------------------------------- */
 
@@ -99,7 +99,7 @@ static const char *said(redisReply *reply, size_t place)
 }
 
 #define ON_NODES(c, name, words)                                                                                       \
-    redisCommand(c, "EVAL %b 4 " NODES "alive " NODES "info " NODES "order:n1 " NODES "renewed n1 " words,             \
+    redisCommand(c, "EVAL %b 5 " NODES "alive " NODES "info " NODES "order:n1 " NODES "renewed " NODES "- n1 " words,  \
                  srt_script_text_##name, sizeof srt_script_text_##name)
 #define LAYOUT(c, mode, shards)                                                                                        \
     redisCommand(c,                                                                                                    \

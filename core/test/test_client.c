@@ -20,7 +20,8 @@ static const char *const shas[] = {SRT_SCRIPTS(X)};
     "$18\r\nseriatim:{Q/0}:due\r\n$22\r\nseriatim:{Q/0}:running\r\n$19\r\nseriatim:{Q/0}:next\r\n"                     \
     "$20\r\nseriatim:{Q/0}:retry\r\n$19\r\nseriatim:{Q/0}:dead\r\n$19\r\nseriatim:{Q/0}:died\r\n"                      \
     "$21\r\nseriatim:{Q/0}:parked\r\n$23\r\nseriatim:{Q/0}:unproven\r\n$22\r\nseriatim:{Q/0}:suspect\r\n"              \
-    "$22\r\nseriatim:{Q/0}:overrun\r\n$21\r\nseriatim:{Q/0}:claims\r\n$52\r\nseriatim:{Q/0}:push:" IDENTITY "\r\n"
+    "$22\r\nseriatim:{Q/0}:overrun\r\n$21\r\nseriatim:{Q/0}:claims\r\n"                                                \
+    "$16\r\nseriatim:{Q/0}:-\r\n$52\r\nseriatim:{Q/0}:push:" IDENTITY "\r\n"
 
 /* The settings of new_client, as the queue's hash in Redis has them; seconds are microseconds there. */
 #define SETTINGS                                                                                                       \
@@ -37,9 +38,9 @@ static size_t layout_command(char *out, size_t cap, int shards)
     snprintf(digits, sizeof digits, "%d", shards);
     return (size_t)snprintf(
         out, cap,
-        "*33\r\n$7\r\nEVALSHA\r\n$40\r\n%s\r\n$1\r\n5\r\n$19\r\nseriatim:{Q}:layout\r\n"
+        "*34\r\n$7\r\nEVALSHA\r\n$40\r\n%s\r\n$1\r\n6\r\n$19\r\nseriatim:{Q}:layout\r\n"
         "$21\r\nseriatim:{Q}:settings\r\n$20\r\nseriatim:{Q}:deleted\r\n$20\r\nseriatim:{Q}:history\r\n"
-        "$22\r\nseriatim:{Q}:run_times\r\n"
+        "$22\r\nseriatim:{Q}:run_times\r\n$14\r\nseriatim:{Q}:-\r\n"
         "$4\r\nkeep\r\n$1\r\n0\r\n$%d\r\n%s\r\n" SETTINGS,
         shas[srt_script_layout], (int)strlen(digits), digits);
 }
@@ -82,7 +83,7 @@ static void test_a_push_sends_exactly_these_bytes(void **state)
     assert_int_equal(says(c, "$5\r\n1 1 3\r\n"), SERIATIM_OK);
     assert_int_equal(seriatim_layout_shards(c, 0), 1);
     len = (size_t)snprintf(want, sizeof want,
-                           "*30\r\n$7\r\nEVALSHA\r\n$40\r\n%s\r\n$2\r\n15\r\n" SHARD_KEYS
+                           "*31\r\n$7\r\nEVALSHA\r\n$40\r\n%s\r\n$2\r\n16\r\n" SHARD_KEYS
                            "$1\r\n1\r\n$1\r\n1\r\n$5\r\nmerge\r\n$4\r\nkeep\r\n$1\r\n3\r\n$1\r\n0\r\n"
                            "$1\r\na\r\n$3\r\n[1]\r\n$0\r\n\r\n",
                            shas[srt_script_push]);

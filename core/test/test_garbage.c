@@ -28,7 +28,7 @@
 #include "garbage_calls.h"
 
 #define PREFIX "seriatim:{Q/0}:"
-#define MAX_KEYS 16
+#define MAX_KEYS 17
 #define MAX_DUMPS 64
 
 static const struct {
@@ -111,22 +111,23 @@ static int is_of_shard(char kind)
 static size_t keys_of(char kind, const char *keys[MAX_KEYS])
 {
     static const char *const shard[MAX_KEYS] = {
-        PREFIX "state",   PREFIX "jobs",   PREFIX "ready",   PREFIX "due",     PREFIX "running",  PREFIX "next",
-        PREFIX "retry",   PREFIX "dead",   PREFIX "died",    PREFIX "parked",  PREFIX "unproven", PREFIX "suspect",
-        PREFIX "overrun", PREFIX "claims", PREFIX "push:me", PREFIX "outbox:o"};
+        PREFIX "state",   PREFIX "jobs",   PREFIX "ready", PREFIX "due",     PREFIX "running",  PREFIX "next",
+        PREFIX "retry",   PREFIX "dead",   PREFIX "died",  PREFIX "parked",  PREFIX "unproven", PREFIX "suspect",
+        PREFIX "overrun", PREFIX "claims", PREFIX "-",     PREFIX "push:me", PREFIX "outbox:o"};
     static const char *const nodes[] = {"seriatim:{/nodes}:alive", "seriatim:{/nodes}:info",
-                                        "seriatim:{/nodes}:order:n1", "seriatim:{/nodes}:renewed"};
-    static const char *const queue[] = {"seriatim:{Q}:layout", "seriatim:{Q}:settings", "seriatim:{Q}:deleted",
-                                        "seriatim:{Q}:history", "seriatim:{Q}:run_times"};
-    static const char *const ick[] = {ICK "about",  ICK "pset", ICK "again",  ICK "held",
-                                      ICK "tokens", ICK "ends", ICK "cset:me"};
-    size_t count = kind == 'S'                  ? 14
-                   : kind == 'I'                ? 6
-                   : kind == 'J'                ? 7
-                   : kind == 'P'                ? 15
-                   : kind == 'Q'                ? 16
-                   : kind == 'L'                ? 5
-                   : kind == 'B'                ? 4
+                                        "seriatim:{/nodes}:order:n1", "seriatim:{/nodes}:renewed",
+                                        "seriatim:{/nodes}:-"};
+    static const char *const queue[] = {"seriatim:{Q}:layout",  "seriatim:{Q}:settings",  "seriatim:{Q}:deleted",
+                                        "seriatim:{Q}:history", "seriatim:{Q}:run_times", "seriatim:{Q}:-"};
+    static const char *const ick[] = {ICK "about",  ICK "pset", ICK "again", ICK "held",
+                                      ICK "tokens", ICK "ends", ICK "-",     ICK "cset:me"};
+    size_t count = kind == 'S'                  ? 15
+                   : kind == 'I'                ? 7
+                   : kind == 'J'                ? 8
+                   : kind == 'P'                ? 16
+                   : kind == 'Q'                ? 17
+                   : kind == 'L'                ? 6
+                   : kind == 'B'                ? 5
                    : kind == 'N' || kind == 'H' ? 2
                    : kind == 'T'                ? 2
                    : kind == 'O'                ? 3

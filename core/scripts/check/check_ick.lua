@@ -2,14 +2,14 @@
 -- CHECK_ICK: do the keys of a two-phase commit set agree? One key, or a slice of it. What the scripts of core/scripts/ick guarantee:
 -- a member is in pset or in the cset of the one consumer that `held` names for it, and only then it can be in again; a consumer
 -- that holds members, and no other, has a token and an end of its reservations.
--- KEYS: 1 to 6 of ick_keys.lua, or all 7 for the part cset
+-- KEYS: 1 to 7 of ick_keys.lua, or all 8 for the part cset
 -- ARGV: 1 about, pset, again, held, tokens, ends or cset; 2 cursor; 3 '1' to repair; 4 the consumer, for the part cset
 -- Returns as check.lua: {cursor, looked at, {finding, key, detail, '1' if repaired, ...}, {}}
 -- A repair forgets no member: in doubt it can be reserved once more.
 local part, cursor, repair, consumer = ARGV[1], ARGV[2], ARGV[3] == '1', ARGV[4]
-local places = {about = 1, pset = 2, again = 3, held = 4, tokens = 5, ends = 6, cset = 7}
+local places = {about = 1, pset = 2, again = 3, held = 4, tokens = 5, ends = 6, cset = 8}
 local place = places[part]
-if not place or (place == 7) ~= (#KEYS == 7) or place == 7 and not consumer or not string.find(cursor or '', '^%d+$') or #cursor > 20 then
+if not place or (place == 8) ~= (#KEYS == 8) or place == 8 and not consumer or not string.find(cursor or '', '^%d+$') or #cursor > 20 then
   return error_reply('ERR wrong arguments')
 end
 local clock = call('TIME')
@@ -121,9 +121,9 @@ if not version and next(there) then
 end
 local of_hash = place == 1 or place == 4 or place == 5
 local slice = call(of_hash and 'HSCAN' or 'ZSCAN', KEYS[place], cursor, 'COUNT', 50)
-if place == 7 and cursor == '0' and there[7] then look_at_consumer() end
+if place == 8 and cursor == '0' and there[8] then look_at_consumer() end
 for i = 1, #slice[2], 2 do look[part](slice[2][i], slice[2][i + 1]) end
-if repair and place == 7 and not holds(consumer) then
+if repair and place == 8 and not holds(consumer) then
   call('HDEL', TOKENS, consumer)
   call('ZREM', ENDS, consumer)
 end

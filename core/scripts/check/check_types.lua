@@ -20,7 +20,7 @@ local function put_aside(key)
   call('RENAME', key, format('%smisplaced:%s:%.0f', PREFIX, sub(key, #PREFIX + 1), now))
 end
 
-for i = 1, #KEYS do
+for i = 1, #TYPES do
   local there = call('TYPE', KEYS[i]).ok
   if there ~= 'none' and there ~= TYPES[i] then
     find('type', format('%s is a %s, not a %s', sub(KEYS[i], #PREFIX + 1), there, TYPES[i]), repair)
@@ -66,4 +66,4 @@ if absent and others and repair then
   call('SET', STATE, struct.pack(STATE_FORMAT, generation, now, 0, 0, 0, 0, 0, 0, 0, 0,
     call('HLEN', KEYS[14]), in_doubt and 6 or 4, tonumber(call('ZRANGE', PREFIX .. 'scheduled', 0, 0, 'WITHSCORES')[2]) or 9e15, 0, 0, 0, 0, 0, 0))
 end
-return {closed and '1' or '0', #KEYS, found, {}}
+return {closed and '1' or '0', #TYPES, found, {}}

@@ -1,7 +1,7 @@
 -- include: rights
 -- LAYOUT: the number of shards of a queue, its generation and its settings; creates them when the queue is new.
 -- KEYS: 1 layout string 'generation shards schema', 2 settings hash name -> value, 3 deleted string 'generation shards until'
---       (delete_queue.lua), 4 history, 5 run times (unused)
+--       (delete_queue.lua), 4 history, 5 run times (unused), 6 guard (prelude.lua)
 -- ARGV: 1 'look' writes nothing, 'keep' creates the queue and writes only settings that are missing, 'set' writes all of them,
 --       2 generation that a shard has refused, else 0, 3 shards if the queue is new, 4.. name, value of settings
 -- Returns {'generation shards schema', name, value, ...} with the settings as they were before this call; {''}: no such queue

@@ -1,6 +1,6 @@
 -- include: prelude
 -- PUSH: adds jobs of one shard, folding each into its id. At most 1,000 jobs a call.
--- KEYS: the shard's (prelude), 15 token: what this client pushed last
+-- KEYS: the shard's (prelude), 16 token: what this client pushed last
 -- ARGV: 1 generation, 2 sequence of this call, 3 fold, 4 on_waiting, 5 values a job: 2, or 3 when any has options, or 13: as 3, and
 --       the answer names the arrivals; plus 20 where the queue has remember_score; 6 history_per_id, then per job: id, payload, options
 --       ('' or packed: has B (1 score, 2 due, 4 delay,
@@ -14,5 +14,5 @@
 -- Error replies: STALE push (a later sequence came first: this one is an echo of a dead connection)
 local SKIPPED = 0
 -- include: push_token push_jobs
-call('SET', KEYS[15], SEQUENCE .. ' ' .. answer, 'PX', 60000)
+call('SET', KEYS[16], SEQUENCE .. ' ' .. answer, 'PX', 60000)
 return answer

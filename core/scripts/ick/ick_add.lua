@@ -1,7 +1,7 @@
 -- include: rights ick
 -- ICK_ADD: adds members to a two-phase commit set, or lowers the scores of those that it has. A member that is reserved is kept
 -- beside its reservation: whoever reserved it may have read its data before this change.
--- KEYS: 1 to 6 of ick_keys.lua
+-- KEYS: 1 to 7 of ick_keys.lua
 -- ARGV: score, member, ...; at most ICK_SLICE members, none is possible; a score is a number, inf or -inf
 -- Returns {how many members are new, how many scores were lowered}
 if #ARGV % 2 ~= 0 or #ARGV > 2 * ICK_SLICE then return error_reply('ERR wrong arguments') end

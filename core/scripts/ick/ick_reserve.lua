@@ -11,7 +11,7 @@
 -- If another process has reserved as the same consumer between two calls, the later calls only list what the consumer holds: it
 -- belongs to the token of that process, and a commit under this token ends nothing.
 local consumer, token, n, from, time, backwash, ending = ARGV[1], ARGV[2], tonumber(ARGV[3]), tonumber(ARGV[4]), tonumber(ARGV[5]), ARGV[6] == '1', ARGV[7]
-if #KEYS ~= 7 or #ARGV < 7 or #ARGV > 7 + ICK_SLICE or consumer == '' or not (n and n >= 0 and n <= 9e15 and n % 1 == 0) or
+if #KEYS ~= 8 or #ARGV < 7 or #ARGV > 7 + ICK_SLICE or consumer == '' or not (n and n >= 0 and n <= 9e15 and n % 1 == 0) or
   not (from and from >= 0 and from <= 9e15 and from % 1 == 0) or not (time and time >= 0 and time <= 9e15) then
   return error_reply('ERR wrong arguments')
 end

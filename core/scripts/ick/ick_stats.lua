@@ -1,6 +1,6 @@
 -- include: rights ick
 -- ICK_STATS: the figures of a two-phase commit set; writes nothing.
--- KEYS: 1 to 6 of ick_keys.lua
+-- KEYS: 1 to 7 of ick_keys.lua
 -- Returns {} if there is no such set, else {version, members that are to be reserved (again), members that are reserved,
 -- consumers that hold some, lowest score, highest score of the former, of the latter}; a score is 8 bytes, <d, or ''
 if not version then return {} end

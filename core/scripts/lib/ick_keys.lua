@@ -7,11 +7,12 @@
 --    4 held    hash  member -> consumer that has reserved it; these are not in pset
 --    5 tokens  hash  consumer -> token of its reservations
 --    6 ends    zset  consumer -> microseconds from which another consumer may take its reservations
---    7 cset:CONSUMER  zset  member -> score: what the caller has reserved; only where the caller is a consumer
+--    7 guard   never there: see prelude.lua
+--    8 cset:CONSUMER  zset  member -> score: what the caller has reserved; only where the caller is a consumer
 -- Error replies: ERR ... (a key is of another type, or the set is of another version)
 local call, error_reply = redis.call, redis.error_reply
 local sub, format, max, min, unpack = string.sub, string.format, math.max, math.min, unpack
-local ABOUT, PSET, AGAIN, HELD, TOKENS, ENDS, CSET = unpack(KEYS)
+local ABOUT, PSET, AGAIN, HELD, TOKENS, ENDS, _, CSET = unpack(KEYS)
 local PREFIX = sub(ABOUT, 1, -6)
 
 local there = {}
@@ -19,7 +20,7 @@ for i = 1, #KEYS do
   local found, wanted = call('TYPE', KEYS[i]).ok, (i == 1 or i == 4 or i == 5) and 'hash' or 'zset'
   if found ~= 'none' then
     if found ~= wanted then
-      return error_reply(format('ERR the key %s of this set is a %s, not a %s', i < 7 and sub(KEYS[i], #PREFIX + 1) or 'cset', found, wanted))
+      return error_reply(format('ERR the key %s of this set is a %s, not a %s', i < 8 and sub(KEYS[i], #PREFIX + 1) or 'cset', found, wanted))
     end
     there[i] = true
   end

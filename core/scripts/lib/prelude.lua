@@ -20,6 +20,8 @@
 --   13 overrun   zset    id -> microseconds: end of the time to run
 --   14 claims    hash    fence -> ids (MessagePack) of a claim whose runs are all '0n' and noted nowhere else; behind
 --                        an 'x' when they were spread into running
+--   15 guard     never there. While a cluster moves the slot, Redis runs a script only where all declared keys are: without one that
+--                never is, it could run, and end behind its first write at a key that is absent and not declared
 -- ARGV[1] is always the caller's layout generation.
 -- Error replies: GENERATION n (reload the layout; n is the shard's).
 local call, error_reply = redis.call, redis.error_reply

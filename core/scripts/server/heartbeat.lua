@@ -7,14 +7,15 @@
 -- KEYS: 1 alive zset node -> expiry in milliseconds, half of one more when an absence has extended it and the node has not
 --       renewed it since; 2 info hash node -> description, 3 order string 'quiet' or 'stop',
 --       4 renewed string 'LAST UNTIL GAP': when a heartbeat was last renewed, the end of that time (0: none), and how long
---       nobody had renewed one before it began (-1: not known), all in milliseconds; gone with the last node that leaves
+--       nobody had renewed one before it began (-1: not known), all in milliseconds; gone with the last node that leaves, 5 guard:
+--       never there (prelude.lua)
 -- ARGV: 1 node, 2 lease time in milliseconds (0: leave), 3 description, 4 channel that hears of joins and leaves
 -- Returns {now in microseconds, order or '', milliseconds for which nobody may take another owner's shard, GAP,
 --   node, description, ...}: the living, this node included
 local call, format = redis.call, string.format
-local ALIVE, INFO, ORDER, RENEWED = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
+local ALIVE, INFO, ORDER, RENEWED, GUARD = unpack(KEYS)
 local node, time, channel = ARGV[1], tonumber(ARGV[2]), ARGV[4]
-if #ARGV ~= 4 or not RENEWED or not time or time ~= time then return redis.error_reply('ERR wrong arguments') end
+if #ARGV ~= 4 or not GUARD or not time or time ~= time then return redis.error_reply('ERR wrong arguments') end
 local clock = call('TIME')
 local now = clock[1] * 1000 + math.floor(clock[2] / 1000)
 local listed, known, order = call('ZRANGE', ALIVE, 0, -1, 'WITHSCORES'), call('ZSCORE', ALIVE, node), call('GET', ORDER)

@@ -303,15 +303,8 @@ static void beat_describe(const srt_node *n, srt_bytes *text)
 void srt_heartbeat_send(srt_node *n, int64_t lease_ms, int64_t now)
 {
     srt_session *session = &n->sessions[SRT_COMMANDS];
-    srt_bytes keys, text;
-    srt_request *r;
-    srt_bytes_init(&keys, n->mem);
-    srt_resp_arg(&keys, n->alive_key.data, n->alive_key.len);
-    srt_resp_arg(&keys, n->info_key.data, n->info_key.len);
-    srt_resp_arg(&keys, n->order_key.data, n->order_key.len);
-    srt_resp_arg(&keys, n->renewed_key.data, n->renewed_key.len);
-    r = keys.failed ? NULL : srt_session_begin(session, srt_script_heartbeat, &keys, 4);
-    srt_bytes_free(&keys);
+    srt_request *r = srt_session_begin(session, srt_script_heartbeat, &n->heartbeat_keys, SRT_HEARTBEAT_KEYS);
+    srt_bytes text;
     n->heartbeat.at = now + 100;
     if (!r)
         return;

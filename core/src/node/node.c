@@ -23,14 +23,13 @@ static int check_node_settings(const seriatim_node_settings *s, seriatim_error *
     return SERIATIM_OK;
 }
 
-#define NODE_TEXTS 9
+#define NODE_TEXTS 6
 
 /* The texts of a node that live as long as it. */
 static srt_bytes *node_text(srt_node *n, size_t i)
 {
     srt_bytes *const all[NODE_TEXTS] = {&n->id,           &n->description,   &n->name,
-                                        &n->wake_channel, &n->nodes_channel, &n->alive_key,
-                                        &n->info_key,     &n->order_key,     &n->renewed_key};
+                                        &n->wake_channel, &n->nodes_channel, &n->heartbeat_keys};
     return all[i];
 }
 
@@ -43,10 +42,7 @@ static int node_names(srt_node *n, const seriatim_node_settings *s)
     srt_key_wake(&n->wake_channel, ns, s->id, strlen(s->id));
     srt_key_escape(&n->nodes_channel, ns, strlen(ns));
     srt_bytes_adds(&n->nodes_channel, ":nodes");
-    srt_key_global(&n->alive_key, ns, "nodes", "alive");
-    srt_key_global(&n->info_key, ns, "nodes", "info");
-    srt_key_order(&n->order_key, ns, s->id, strlen(s->id));
-    srt_key_global(&n->renewed_key, ns, "nodes", "renewed");
+    srt_key_heartbeat_args(&n->heartbeat_keys, ns, s->id, strlen(s->id));
     srt_bytes_adds(&n->name, s->options.name ? s->options.name : "seriatim");
     srt_bytes_addc(&n->name, '\0');
     for (i = 0; i < NODE_TEXTS; i++)

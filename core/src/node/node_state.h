@@ -257,7 +257,8 @@ struct srt_node {
     srt_registry registry;
     srt_session sessions[SRT_CHANNELS];
     int described; /* `description` is what other nodes read */
-    srt_bytes id, description, wake_channel, nodes_channel, alive_key, info_key, order_key, renewed_key, name;
+    srt_bytes id, description, wake_channel, nodes_channel, name;
+    srt_bytes heartbeat_keys; /* encoded */
     uint64_t hash;
     int64_t lease_ms, poll_ms;
     size_t threads;

@@ -4,13 +4,14 @@
 
 #include <string.h>
 
-const char *const srt_shard_kinds[SRT_SHARD_KEYS + 1] = {"state",    "jobs",    "ready",   "due",    "running",
-                                                         "next",     "retry",   "dead",    "died",   "parked",
-                                                         "unproven", "suspect", "overrun", "claims", NULL};
+const char *const srt_shard_kinds[SRT_SHARD_KINDS + 1] = {"state",    "jobs",    "ready",   "due",    "running",
+                                                          "next",     "retry",   "dead",    "died",   "parked",
+                                                          "unproven", "suspect", "overrun", "claims", NULL};
 
-const char *const srt_queue_kinds[SRT_QUEUE_KEYS + 1] = {"layout", "settings", "deleted", "history", "run_times", NULL};
+const char *const srt_queue_kinds[SRT_QUEUE_KINDS + 1] = {"layout",  "settings",  "deleted",
+                                                          "history", "run_times", NULL};
 
-const char *const srt_ick_kinds[SRT_ICK_KEYS + 1] = {"about", "pset", "again", "held", "tokens", "ends", NULL};
+const char *const srt_ick_kinds[SRT_ICK_KINDS + 1] = {"about", "pset", "again", "held", "tokens", "ends", NULL};
 
 /* CRC-32 with zlib's polynomial, four bits a step. */
 uint32_t srt_crc32(const void *data, size_t len)
@@ -62,18 +63,23 @@ static void key_open(srt_bytes *out, const char *ns)
     srt_bytes_adds(out, ":{");
 }
 
-/* Appends one key for each kind, the prefix and the kind, as bulk strings. */
+static void key_arg(srt_bytes *out, const char *prefix, size_t len, const char *kind)
+{
+    size_t kind_len = strlen(kind);
+    srt_bytes_addc(out, '$');
+    srt_bytes_add_int(out, (int64_t)(len + kind_len));
+    srt_bytes_adds(out, "\r\n");
+    srt_bytes_add(out, prefix, len);
+    srt_bytes_add(out, kind, kind_len);
+    srt_bytes_adds(out, "\r\n");
+}
+
+/* Appends one key for each kind, the prefix and the kind, and the guard, as bulk strings. */
 static void key_args(srt_bytes *out, const char *prefix, size_t len, const char *const *kinds)
 {
-    for (; *kinds; kinds++) {
-        size_t kind_len = strlen(*kinds);
-        srt_bytes_addc(out, '$');
-        srt_bytes_add_int(out, (int64_t)(len + kind_len));
-        srt_bytes_adds(out, "\r\n");
-        srt_bytes_add(out, prefix, len);
-        srt_bytes_add(out, *kinds, kind_len);
-        srt_bytes_adds(out, "\r\n");
-    }
+    for (; *kinds; kinds++)
+        key_arg(out, prefix, len, *kinds);
+    key_arg(out, prefix, len, SRT_GUARD);
 }
 
 void srt_key_shard(srt_bytes *out, const char *ns, const char *queue, size_t queue_len, unsigned shard)
@@ -180,6 +186,23 @@ void srt_key_order(srt_bytes *out, const char *ns, const char *node, size_t len)
 {
     srt_key_global(out, ns, "nodes", "order:");
     srt_key_escape(out, node, len);
+}
+
+void srt_key_heartbeat_args(srt_bytes *out, const char *ns, const char *node, size_t len)
+{
+    srt_bytes prefix, order;
+    srt_bytes_init(&prefix, out->mem);
+    srt_bytes_init(&order, out->mem);
+    srt_key_global(&prefix, ns, "nodes", "");
+    srt_key_order(&order, ns, node, len);
+    key_arg(out, prefix.data, prefix.len, "alive");
+    key_arg(out, prefix.data, prefix.len, "info");
+    srt_resp_arg(out, order.data, order.len);
+    key_arg(out, prefix.data, prefix.len, "renewed");
+    key_arg(out, prefix.data, prefix.len, SRT_GUARD);
+    out->failed |= prefix.failed || order.failed;
+    srt_bytes_free(&prefix);
+    srt_bytes_free(&order);
 }
 
 void srt_key_shard_args(srt_bytes *out, const char *prefix, size_t len)

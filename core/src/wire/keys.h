@@ -4,16 +4,27 @@
 
 #include "base/bytes.h"
 
-#define SRT_SHARD_KEYS 14
-#define SRT_QUEUE_KEYS 5
-#define SRT_ICK_KEYS 6
+#define SRT_SHARD_KINDS 14
+#define SRT_QUEUE_KINDS 5
+#define SRT_ICK_KINDS 6
+
+/*
+ * The KEYS of a script that writes are those of these kinds and one more, the guard: a key that never exists. While a
+ * Redis Cluster moves a slot, the old master runs a script only if all of its declared keys are there, and the new one
+ * likewise. Without the guard it may run, and the first key it touches that is absent ends it behind its first write.
+ */
+#define SRT_GUARD "-"
+#define SRT_SHARD_KEYS (SRT_SHARD_KINDS + 1)
+#define SRT_QUEUE_KEYS (SRT_QUEUE_KINDS + 1)
+#define SRT_ICK_KEYS (SRT_ICK_KINDS + 1)
+#define SRT_HEARTBEAT_KEYS 5
 
 /* What the keys of a shard end with, in the order of core/scripts/lib/prelude.lua; then NULL. */
-extern const char *const srt_shard_kinds[SRT_SHARD_KEYS + 1];
+extern const char *const srt_shard_kinds[SRT_SHARD_KINDS + 1];
 /* The same of the keys of a queue as a whole, in the order of core/scripts/client/layout.lua. */
-extern const char *const srt_queue_kinds[SRT_QUEUE_KEYS + 1];
+extern const char *const srt_queue_kinds[SRT_QUEUE_KINDS + 1];
 /* The same of a two-phase commit set, in the order of core/scripts/lib/ick_keys.lua. */
-extern const char *const srt_ick_kinds[SRT_ICK_KEYS + 1];
+extern const char *const srt_ick_kinds[SRT_ICK_KINDS + 1];
 
 uint32_t srt_crc32(const void *data, size_t len);
 
@@ -39,6 +50,8 @@ int srt_key_read_layout(srt_bytes *name, const char *ns, const char *key, size_t
 void srt_key_wake(srt_bytes *out, const char *ns, const char *node, size_t len);
 /* NAMESPACE:{/nodes}:order:NODE */
 void srt_key_order(srt_bytes *out, const char *ns, const char *node, size_t len);
+/* The KEYS of heartbeat.lua for this node, as RESP bulk strings. */
+void srt_key_heartbeat_args(srt_bytes *out, const char *ns, const char *node, size_t len);
 /* NAMESPACE:{/NAME}:KIND, for what belongs to no queue: nodes, queues. */
 void srt_key_global(srt_bytes *out, const char *ns, const char *name, const char *kind);
 

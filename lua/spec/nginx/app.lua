@@ -101,6 +101,7 @@ end
 
 local KEYS = {
   "state", "jobs", "ready", "due", "running", "next", "retry", "dead", "died", "parked", "unproven", "suspect", "overrun", "claims",
+  "-",
 }
 local clients = {} -- those that are idle; as in resty.seriatim, each has an identity and counts its pushes
 
