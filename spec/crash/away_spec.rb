@@ -63,6 +63,23 @@ RSpec.describe "Redis away" do
     kit.redis.start
   end
 
+  # All servers but one are stopped when Redis comes back, for half a lease: that one renews its heartbeat first.
+  def killed_with_a_first(program)
+    kit.redis.stop(:KILL)
+    sleep AWAY
+    late = @workers.drop(1).each { |worker| worker.signal(:STOP) }
+    kit.redis.start
+    sleep LEASE / 2.0
+    late.each { |worker| worker.signal(:CONT) }
+    @workers << kit.worker("c", lease: LEASE, program: program)
+  end
+
+  def repeats_within?(seconds)
+    kit.eventually(seconds) { kit.verdict.strict_faults.key?(:repeated) }
+  rescue RuntimeError
+    false
+  end
+
   def stopped(newcomer)
     Process.kill(:STOP, kit.redis.pid)
     newcomer.call
@@ -112,9 +129,12 @@ RSpec.describe "Redis away" do
     blind = Mutant.build("worker", BLIND)
     @kit = Kit.new(seed: RSpec.configuration.seed, redis: @own = RedisServer.new("--appendfsync", "always"))
     start(%w[c c c c], program: blind)
-    begin_round(60)
-    killed(-> { @workers << kit.worker("c", lease: LEASE, program: blind) })
-    kit.eventually { kit.verdict.strict_faults.key?(:repeated) }
+    begin_round(120)
+    5.times do
+      killed_with_a_first(blind)
+      break if repeats_within?(5)
+    end
+    expect(kit.verdict.strict_faults).to include(:repeated)
     @workers.each(&:kill)
     Figures.note("F36", "control: runs repeated", kit.verdict.repeated.size)
   ensure
