@@ -30,6 +30,31 @@ uint32_t srt_crc32(const void *data, size_t len)
     return ~crc;
 }
 
+/* CRC-16 with the polynomial 0x1021 (XMODEM), four bits a step. */
+static unsigned key_crc16(const char *data, size_t len)
+{
+    static const uint16_t table[16] = {
+        0x0000, 0x1021, 0x2042, 0x3063, 0x4084, 0x50a5, 0x60c6, 0x70e7,
+        0x8108, 0x9129, 0xa14a, 0xb16b, 0xc18c, 0xd1ad, 0xe1ce, 0xf1ef,
+    };
+    unsigned crc = 0;
+    for (; len > 0; len--, data++) {
+        unsigned byte = (unsigned char)*data;
+        crc = ((crc << 4) ^ table[((crc >> 12) ^ (byte >> 4)) & 15]) & 0xffff;
+        crc = ((crc << 4) ^ table[((crc >> 12) ^ byte) & 15]) & 0xffff;
+    }
+    return crc;
+}
+
+unsigned srt_key_slot(const char *key, size_t len)
+{
+    const char *open = len ? memchr(key, '{', len) : NULL;
+    const char *close = open ? memchr(open, '}', len - (size_t)(open - key)) : NULL;
+    if (close && close - open > 1)
+        return key_crc16(open + 1, (size_t)(close - open - 1)) % SRT_SLOTS;
+    return key_crc16(key, len) % SRT_SLOTS;
+}
+
 unsigned seriatim_shard_of(const char *id, size_t len, unsigned shards_count)
 {
     return shards_count ? srt_crc32(id, len) % shards_count : 0;

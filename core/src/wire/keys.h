@@ -28,6 +28,10 @@ extern const char *const srt_ick_kinds[SRT_ICK_KINDS + 1];
 
 uint32_t srt_crc32(const void *data, size_t len);
 
+#define SRT_SLOTS 16384
+/* The slot of a key in a Redis Cluster: CRC-16 of its hash tag, or of the whole key if it has none. */
+unsigned srt_key_slot(const char *key, size_t len);
+
 /*
  * Names are data: every byte outside [A-Za-z0-9_.:-] and beyond ASCII is written as %XX, so that a name can neither end
  * the hash tag nor be taken for another's.

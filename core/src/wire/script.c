@@ -95,10 +95,36 @@ void srt_request_int(srt_request *r, int64_t value)
     r->args++;
 }
 
+/* The bulk string at *at, which ends up behind it. */
+static const char *request_read_arg(const char **at, size_t *len)
+{
+    const char *data;
+    *len = 0;
+    for (++*at; **at != '\r'; ++*at)
+        *len = *len * 10 + (size_t)(**at - '0');
+    data = *at + 2;
+    *at = data + *len + 2;
+    return data;
+}
+
+const char *srt_request_key(const srt_request *r, size_t *len)
+{
+    const char *at = r->tail.data, *data;
+    if (r->tail.failed || (r->script == srt_script_none ? r->args < 2 : r->keys < 1))
+        return NULL;
+    data = request_read_arg(&at, len);
+    return r->script == srt_script_none ? request_read_arg(&at, len) : data;
+}
+
 /* Appends the whole command, or nothing. */
-static int session_encode(srt_session *s, const srt_request *r, int by_text)
+static int session_encode(srt_session *s, srt_request *r, int by_text)
 {
     size_t before = s->out.len;
+    if (r->asking) {
+        srt_resp_array(&s->out, 1);
+        srt_resp_arg(&s->out, "ASKING", 6);
+        r->asking = 1;
+    }
     if (r->script == srt_script_none) {
         srt_resp_array(&s->out, r->args);
     } else {
@@ -116,6 +142,8 @@ static int session_encode(srt_session *s, const srt_request *r, int by_text)
         s->out.failed = 0;
         return SERIATIM_NOMEM;
     }
+    r->starts = s->gone + before;
+    r->encoded = 1;
     s->commands++;
     return SERIATIM_OK;
 }
@@ -123,12 +151,28 @@ static int session_encode(srt_session *s, const srt_request *r, int by_text)
 static void session_append(srt_session *s, srt_request *r)
 {
     r->next = NULL;
+    r->session = s;
     if (s->last)
         s->last->next = r;
     else
         s->first = r;
     s->last = r;
     s->waiting++;
+}
+
+int srt_request_left(const srt_request *r)
+{
+    return r->left || (r->encoded && r->starts < r->session->gone);
+}
+
+/* The connection has ended. */
+static void session_forget_sent(srt_session *s)
+{
+    srt_request *r;
+    for (r = s->first; r; r = r->next) {
+        r->left = srt_request_left(r);
+        r->encoded = 0;
+    }
 }
 
 /* If AUTH or SELECT is refused, the session fails: what follows would be done as another user or in another database.
@@ -163,6 +207,25 @@ static int session_repeat(srt_session *s, srt_request *r, int by_text)
 
 int srt_session_again(srt_session *s, srt_request *r)
 {
+    return session_repeat(s, r, 0);
+}
+
+void srt_session_take(srt_session *s, srt_request *r, srt_request *before)
+{
+    if (before)
+        before->next = r->next;
+    else
+        s->first = r->next;
+    if (s->last == r)
+        s->last = before;
+    s->waiting--;
+    r->next = NULL;
+    r->session = NULL;
+}
+
+int srt_session_adopt(srt_session *s, srt_request *r)
+{
+    r->repeated = 0;
     return session_repeat(s, r, 0);
 }
 
@@ -255,6 +318,7 @@ int srt_session_connected(srt_session *s, const char *user, const char *password
     srt_reader_free(s->reader);
     s->reader = fresh;
     srt_bytes_clear(&s->out);
+    session_forget_sent(s);
     session_forget_handshakes(s);
     old = s->first;
     s->first = s->last = NULL;
@@ -277,6 +341,7 @@ int srt_session_connected(srt_session *s, const char *user, const char *password
 
 void srt_session_disconnected(srt_session *s)
 {
+    session_forget_sent(s);
     s->connected = 0;
     s->greeting = 0;
     srt_bytes_clear(&s->out);
@@ -290,6 +355,7 @@ void srt_session_output(const srt_session *s, const char **data, size_t *len)
 
 void srt_session_sent(srt_session *s, size_t len)
 {
+    s->gone += len;
     srt_bytes_consume(&s->out, len);
 }
 
@@ -306,6 +372,8 @@ static srt_request *session_shift(srt_session *s)
         s->last = NULL;
     s->waiting--;
     r->next = NULL;
+    r->session = NULL;
+    r->encoded = 0;
     return r;
 }
 
@@ -332,7 +400,7 @@ static int session_check_role(const srt_reply *reply, seriatim_error *error)
 /* The last command of the handshake was answered: sends the requests that waited for it. */
 static int session_greeted(srt_session *s)
 {
-    const srt_request *r;
+    srt_request *r;
     int status = SERIATIM_OK;
     if (--s->greeting > 0)
         return SERIATIM_OK;
@@ -354,6 +422,13 @@ int srt_session_next(srt_session *s, srt_request **request, srt_reply *reply, se
         }
         if (!s->first)
             return srt_fail(error, SERIATIM_PROTOCOL, "Redis sent a reply without a request");
+        if (s->first->asking == 1) {
+            s->first->asking = 2;
+            status = srt_reply_status(&reply->tokens[0], error);
+            if (status != SERIATIM_OK)
+                return status;
+            continue;
+        }
         r = session_shift(s);
         if (r->handshake) {
             status = r->handshake == SESSION_ROLE ? session_check_role(reply, error)

@@ -29,13 +29,26 @@ typedef struct srt_request {
     size_t keys;
     srt_bytes tail; /* the arguments, encoded */
     int handshake;
-    int repeated; /* on this connection, after a NOSCRIPT */
+    int repeated;                /* on this connection, after a NOSCRIPT */
+    struct srt_session *session; /* in which it waits for its answer; NULL: in none */
+    uint64_t starts;             /* where it begins in all that the session sends; of the present connection */
+    int encoded;                 /* on the present connection, and not answered */
+    int left;                    /* Redis may have executed an earlier sending, whose answer did not come */
+    /* Of a cluster (cluster.h): */
+    int route;              /* SRT_ROUTE_KEY, ... */
+    int slot;               /* of its key; -1: it has none */
+    struct srt_redis *peer; /* SRT_ROUTE_PEER: who is asked */
+    int asking;             /* 1: ASKING goes before it, and its answer is awaited; 2: that has come */
+    int redirects;          /* since it was sent or delayed */
+    int64_t due_ms;         /* delayed: when it is sent again */
+    int64_t delayed_ms;     /* since when it was delayed for the first time */
+    int pause_ms;           /* the last delay; 0: none */
     /* The caller's, to know what was asked. */
     int kind;
     size_t place;
     size_t part; /* of the place */
     void *subject;
-    int64_t number; /* a client keeps its own here */
+    int64_t number;
 } srt_request;
 
 typedef struct srt_session {
@@ -51,6 +64,8 @@ typedef struct srt_session {
     unsigned char taught[srt_script_count]; /* scripts whose text this connection has sent */
     int listens;                            /* a subscriber: after the handshake, replies come unasked */
     uint64_t commands;                      /* sent in all */
+    uint64_t gone;                          /* bytes handed to the network in all */
+    struct srt_redis *peer;                 /* of a cluster: whose it is */
 } srt_session;
 
 int srt_session_init(srt_session *s, const seriatim_allocator *mem, int listens);
@@ -71,6 +86,20 @@ int srt_session_send(srt_session *s, srt_request *r);
  * with the next connection; close this one.
  */
 int srt_session_again(srt_session *s, srt_request *r);
+/*
+ * May Redis have executed the request, which has no answer? It may if a byte of it was handed to the network, on this
+ * connection or on an earlier one.
+ */
+int srt_request_left(const srt_request *r);
+/* The first key of a script, or the first argument behind a plain command's name; NULL: there is none. Borrowed. */
+const char *srt_request_key(const srt_request *r, size_t *len);
+/*
+ * Takes a request that is not encoded on the present connection out of the session; before: the one in front of it,
+ * NULL: it is the first.
+ */
+void srt_session_take(srt_session *s, srt_request *r, srt_request *before);
+/* Puts a request that is in no session at the end, and sends it if there is a connection. As srt_session_again. */
+int srt_session_adopt(srt_session *s, srt_request *r);
 
 /*
  * After a new connection: authenticates, names the client, selects the database, and sends all requests again. Each
