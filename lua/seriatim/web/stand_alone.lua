@@ -5,7 +5,7 @@ local log = require "seriatim.log"
 local native = require "seriatim.native"
 local dashboard = require "seriatim.web.dashboard"
 
-local MOST_CONNECTIONS = 64 -- of a thread, beside those of pops that wait; of more, the one that has the least time left is closed
+local MOST_CONNECTIONS = 64 -- of a thread, beside those of pops that wait
 local MOST_HEAD = 16384 -- bytes of request line and header fields
 local REQUEST_SECONDS = 10 -- for a request to be there
 local RESPONSE_SECONDS = 30 -- for a response to be taken
@@ -211,10 +211,14 @@ end
 function Connection:begin()
   if self.input ~= "" then
     return true
-  elseif self.changes and self:first_byte() == "P" then -- POST, or what is refused for its method
+  end
+  self.idle = true
+  local byte = self:first_byte()
+  self.idle = false
+  if byte == "P" and self.changes then -- POST, or what is refused for its method
     return self:hand_over()
   end
-  return self:receive()
+  return byte and self:receive()
 end
 
 ---Was that the connection's last request? What is sent before its answer could be a change, which is not served here.
@@ -257,8 +261,10 @@ Server.__index = Server
 ---@param app fun(request: seriatim.WebRequest): seriatim.WebResponse
 ---@param changes seriatim.Socket?
 ---@param polls integer?  how many pops of consumers may wait
-function stand_alone.new(listener, app, changes, polls)
-  return setmetatable({ listener = listener, app = app, changes = changes, most = MOST_CONNECTIONS + (polls or 0), connections = {} }, Server)
+---@param most integer?  how many other connections may be open
+function stand_alone.new(listener, app, changes, polls, most)
+  local all = (most or MOST_CONNECTIONS) + (polls or 0)
+  return setmetatable({ listener = listener, app = app, changes = changes, most = all, connections = {} }, Server)
 end
 
 ---Serves the connections that others hand over, a request of each.
@@ -273,10 +279,18 @@ function Server:close(place)
   table.remove(self.connections, place).socket:close()
 end
 
+---One that waits for its next request before one that is served, else the one that has less time left.
+local function gives_way_before(one, other)
+  if one.idle ~= other.idle then
+    return one.idle
+  end
+  return one.deadline < other.deadline
+end
+
 function Server:close_poorest()
   local poorest = 1
   for place, connection in ipairs(self.connections) do
-    if connection.deadline < self.connections[poorest].deadline then
+    if gives_way_before(connection, self.connections[poorest]) then
       poorest = place
     end
   end
@@ -287,8 +301,9 @@ function Server:add(socket)
   if #self.connections >= self.most then
     self:close_poorest()
   end
-  local fields = { socket = socket, app = self.app, changes = self.changes, only_one = self.only_one, input = "", waits_for = "read" }
+  local fields = { socket = socket, app = self.app, changes = self.changes, only_one = self.only_one, waits_for = "read" }
   local connection = setmetatable(fields, Connection)
+  connection.input, connection.idle = "", false
   connection.thread = coroutine.create(connection.serve)
   connection:give(REQUEST_SECONDS)
   table.insert(self.connections, connection)

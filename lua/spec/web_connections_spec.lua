@@ -1,0 +1,78 @@
+-- The connections of seriatim-lua web: a server with three places, which the spec drives itself, and whose clock stands still.
+
+local native = require "seriatim.native"
+local stand_alone = require "seriatim.web.stand_alone"
+
+describe("the connections of seriatim-lua web", function()
+  local now_ms, server, now
+
+  before_each(function()
+    now, now_ms = 0, native.now_ms
+    native.now_ms = function() return now end
+    local function app(request)
+      if request.path == "/pop" then
+        request.sleep(60)
+      end
+      return { status = 200, headers = { ["X-Path"] = request.path }, body = "" }
+    end
+    server = stand_alone.new(assert(native.listen("127.0.0.1", 0)), app, nil, 0, 3)
+  end)
+
+  after_each(function() native.now_ms = now_ms end)
+
+  ---Each is opened a millisecond after the one before.
+  local function connect()
+    local visitor, socket = native.channel()
+    now = now + 1
+    server:add(socket)
+    return visitor
+  end
+
+  ---The path that the answer names; nil: there is none yet.
+  local function answer(visitor)
+    for _ = 1, 5 do
+      server:step(0)
+    end
+    return (visitor:receive() or ""):match("X%-Path: (%S+)")
+  end
+
+  ---Has the server closed it? It has a byte more otherwise.
+  local function is_closed(visitor)
+    return visitor:send("G", 1) == false
+  end
+
+  local function ask(visitor, path)
+    now = now + 1
+    visitor:send("GET " .. path .. " HTTP/1.1\r\nHost: localhost\r\n\r\n", 1)
+    return answer(visitor)
+  end
+
+  local function idle(path)
+    local visitor = connect()
+    assert.equal(path, ask(visitor, path))
+    return visitor
+  end
+
+  it("D9 give way, the one that has been idle for longest first, to a new one", function()
+    local a, b, c = idle "/a", idle "/b", idle "/c"
+    assert.equal("/again", ask(a, "/again"))
+    assert.equal("/new", ask(connect(), "/new"))
+    assert.is_true(is_closed(b))
+    assert.same({ "/kept", "/kept" }, { ask(a, "/kept"), ask(c, "/kept") })
+  end)
+
+  it("D9 stay while a request is on its way or a pop waits, and another is idle", function()
+    local slow, a = connect(), idle "/a"
+    slow:send("GET /slow HTTP/1.1\r\n", 1)
+    local waiting = connect()
+    assert.is_nil(ask(waiting, "/pop"))
+    assert.is_nil(answer(slow))
+    local new = connect()
+    assert.is_true(is_closed(a))
+    slow:send("Host: localhost\r\n\r\n", 1)
+    assert.equal("/slow", answer(slow))
+    assert.equal("/new", ask(new, "/new"))
+    now = now + 60000
+    assert.equal("/pop", answer(waiting))
+  end)
+end)
