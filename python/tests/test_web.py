@@ -17,7 +17,7 @@ import time
 import zlib
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote, urljoin
@@ -27,6 +27,7 @@ import pytest
 import seriatim
 import seriatim.web
 from seriatim import _native
+from seriatim._web import stand_alone
 from support import command, web
 from support.command import Command
 from support.jobs import deaf, eventually, serve, stop_servers, worker
@@ -899,3 +900,65 @@ def test_the_command_refuses_what_is_no_request(standing: Any) -> None:
         answer = site.raw(request)
         assert answer.split(b" ", 2)[1] == str(status).encode(), (request[:60], answer)
         assert b"Content-Security-Policy" in answer and b"FLUSH" not in answer
+
+
+class Visitor:
+    """A connection to a server in this process."""
+
+    def __init__(self, stack: ExitStack, port: int) -> None:
+        self.connection = stack.enter_context(socket.create_connection(("127.0.0.1", port), 60))
+
+    def send(self, text: str) -> None:
+        self.connection.sendall(text.encode())
+
+    def ask(self, path: str) -> str | None:
+        self.send(f"GET {path} HTTP/1.1\r\nHost: localhost\r\n\r\n")
+        return self.answer()
+
+    def answer(self) -> str | None:
+        """The path that it names; None: the connection has ended."""
+        head = b""
+        with suppress(ConnectionResetError):
+            while not head.endswith(b"\r\n\r\n") and (more := self.connection.recv(4096)):
+                head += more
+        found = re.search(rb"x-path: (\S+)", head)
+        return found[1].decode() if found else None
+
+
+def test_d9_the_connection_whose_request_is_awaited_for_longest_gives_way_to_a_new_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(stand_alone, "SECONDS", 3600.0)  # nothing expires
+    monkeypatch.setattr(stand_alone, "IDLE_SECONDS", 3600.0)
+
+    def app(environ: Any, start_response: Any) -> list[bytes]:
+        start_response("200 OK", [("x-path", environ["PATH_INFO"]), ("content-length", "0")])
+        return []
+
+    listener = socket.create_server(("127.0.0.1", 0))
+    server = stand_alone.WebServer(listener, app, connections=3)
+    server.start()
+    with ExitStack() as stack:
+        stack.callback(server.stop, 1)
+
+        def awaits(count: int) -> bool:
+            """The server notes that it awaits a request after it has sent the answer."""
+            return eventually(lambda: len(server._sending) == count)
+
+        def opened(path: str) -> Visitor:
+            visitor = Visitor(stack, server.server_port)
+            assert visitor.ask(path) == path
+            return visitor
+
+        first = opened("/a")
+        assert awaits(1)
+        second = opened("/b")
+        assert awaits(2)
+        slow = Visitor(stack, server.server_port)
+        slow.send("GET /slow HTTP/1.1\r\n")
+        assert awaits(3)
+        assert first.ask("/again") == "/again"
+        assert awaits(3)
+        kept = opened("/new")
+        assert second.answer() is None
+        slow.send("Host: localhost\r\n\r\n")
+        assert slow.answer() == "/slow"
+        assert [first.ask("/kept"), kept.ask("/kept")] == ["/kept", "/kept"]

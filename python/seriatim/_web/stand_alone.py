@@ -3,7 +3,7 @@ The HTTP server of `seriatim web`: one thread a connection, which serves request
 pop that waits has its thread, which sleeps, and no connection to Redis.
 
 A client has SECONDS to send its request and as many to take its answer; IDLE_SECONDS after an answer the connection is
-closed. When all CONNECTIONS are in use, a new one takes the place of the one whose request is awaited for longest.
+closed. When all are in use, a new one takes the place of the one whose request is awaited for longest.
 """
 
 from __future__ import annotations
@@ -159,10 +159,10 @@ class WebServer(ThreadingMixIn, WSGIServer):
     daemon_threads = True
     block_on_close = False
 
-    def __init__(self, listener: socket.socket, app: WSGIApplication, polls: int = 0) -> None:
-        """listener: listens already. polls: how many pops may wait at once."""
+    def __init__(self, listener: socket.socket, app: WSGIApplication, polls: int = 0, connections: int = CONNECTIONS) -> None:
+        """listener: listens already. polls: how many pops may wait at once. connections: how many others may be open."""
         self.polls = Polls(polls)
-        self._places = threading.BoundedSemaphore(CONNECTIONS + polls)
+        self._places = threading.BoundedSemaphore(connections + polls)
         self._lock = threading.Lock()
         self._sending: dict[socket.socket, None] = {}  # the oldest first
         self._open = 0

@@ -19,11 +19,12 @@ module Seriatim
       # @param listener [TCPServer, UNIXServer]
       # @param app [#call] of Rack
       # @param polls [Integer] how many pops may wait at once
-      def initialize(listener, app, polls = 0)
+      # @param connections [Integer] how many others may be open at once
+      def initialize(listener, app, polls = 0, connections: CONNECTIONS)
         @listener = listener
         @app = app
         @polls = polls
-        @most = CONNECTIONS + polls
+        @most = connections + polls
         @exchanges = []
         @polling = {}.compare_by_identity # those of them whose pop waits, each with the time when it asks again; nil: it is asking
         @asked = Thread::Queue.new
