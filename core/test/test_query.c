@@ -134,6 +134,29 @@ static void test_invalid_bounds_are_refused(void **state)
     close_queue(&f);
 }
 
+static void test_r_query_6_a_shard_that_the_queue_does_not_have_is_refused(void **state)
+{
+    static const int64_t shards[] = {2, 99};
+    fixture f = open_queue(2, "merge");
+    seriatim_query query;
+    size_t i;
+    (void)state;
+    push(&f, "a", "1", none);
+    seriatim_query_init(&query, SERIATIM_PROCESSING_DATA);
+    for (i = 0; i < sizeof shards / sizeof *shards; i++) {
+        char wanted[64];
+        int status;
+        query.shard = shards[i];
+        status = seriatim_query_begin(f.client, f.queue, &query);
+        assert_int_equal(status == SERIATIM_OK ? drive(f.link) : status, SERIATIM_INVALID);
+        snprintf(wanted, sizeof wanted, "shard must be from 0 to 1, not %d", (int)shards[i]);
+        assert_string_equal(seriatim_client_error(f.client)->message, wanted);
+    }
+    query.shard = 1;
+    done(&f, seriatim_query_begin(f.client, f.queue, &query));
+    close_queue(&f);
+}
+
 /* Thousands of ids over several shards and slices: each page is what sorting them all would give. */
 static void test_a_range_merges_all_shards_in_order(void **state)
 {
@@ -345,6 +368,7 @@ int main(void)
         cmocka_unit_test(test_ranges_by_id_keep_their_bounds),
         cmocka_unit_test(test_ranges_by_numbers_keep_their_bounds),
         cmocka_unit_test(test_invalid_bounds_are_refused),
+        cmocka_unit_test(test_r_query_6_a_shard_that_the_queue_does_not_have_is_refused),
         cmocka_unit_test(test_a_range_merges_all_shards_in_order),
         cmocka_unit_test(test_a_record_has_all_its_fields),
         cmocka_unit_test(test_metrics_count_ids_by_state),

@@ -165,3 +165,19 @@ RSpec.describe "a thousand rows", mount: House::MOUNTS.keys.first do
     browser.waited("its place") { ids[1] == last }
   end
 end
+
+# Of more ids than one look reads.
+RSpec.describe "the errors of many ids", mount: House::MOUNTS.keys.first do
+  it "R-WEB-7: are counted as at least so many, in the list and before they are acted on" do
+    queue = House.queue
+    21.times { |k| live[queue].perform_async(Array.new(1000) { |n| { id: "failed-#{k}-#{n}", delay: 3600, retry_count: 1 } }) }
+    open("enqueued", queue: queue)
+    browser.waited("the group") { browser.there?("li.group .group-count") }
+    expect(rows_of("#{Site.queue(queue, "errors")}?part=retrying").values_at("seen", "of")).to match([be < 21_000, 21_000])
+    expect(browser.text("li.group .group-count")).to match(/\A≥ *\d/)
+    browser.press("Retry these now", within: "li.group")
+    browser.waited("the question") { browser.text("dialog h2")&.match?(/\ARetry ≥ [\d.,K]+ ids now\?\z/) }
+    browser.press("Cancel", within: "dialog")
+    expect(browser.harm).to eq([])
+  end
+end
