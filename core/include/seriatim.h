@@ -305,6 +305,50 @@ const size_t *seriatim_push_refused(const seriatim_client *client, size_t *count
  */
 const seriatim_text *seriatim_push_handles(const seriatim_client *client, size_t *count);
 
+/*
+ * A pipeline: several pushes, of one queue or of many, in one operation. seriatim_pipeline_begin, then for each push
+ * seriatim_pipeline_push and its jobs by seriatim_push_job, then seriatim_pipeline_send, and drive.
+ *
+ * Nothing is sent before seriatim_pipeline_send; after SERIATIM_INVALID nothing of the pipeline is. All jobs of a queue
+ * are sent as those of one push, in the order of their pushes, and the queues together, in writes of at most 256 KB.
+ * The layout of each queue is loaded, where it is not known, before anything is written. A queue that fails, or whose
+ * layout has changed, leaves the others alone.
+ *
+ * Between seriatim_pipeline_push and the next one: seriatim_push_timeout and seriatim_push_replicas. The strictest
+ * options of all pushes hold for the pipeline: the shortest timeout, the most replicas, the longest wait for them.
+ * seriatim_push_want_handles holds for its own push. There are no outboxes.
+ *
+ * The operation ends with the worst that became of a queue: UNKNOWN_OUTCOME, then other failures, then REPLICAS; where
+ * it has several queues, the message names each that failed.
+ */
+int seriatim_pipeline_begin(seriatim_client *client);
+/* The next push, of this queue. Pushes are numbered from 0. */
+int seriatim_pipeline_push(seriatim_client *client, size_t queue);
+int seriatim_pipeline_send(seriatim_client *client);
+
+/* What became of a job, as a letter. */
+typedef enum seriatim_job_outcome {
+    SERIATIM_JOB_ADDED = 'n',
+    SERIATIM_JOB_FOLDED = 'f',
+    SERIATIM_JOB_REFUSED = 'r',
+    SERIATIM_JOB_SCHEDULED = 's',
+    SERIATIM_JOB_STALE = 't',
+    SERIATIM_JOB_UNWRITTEN = '-',
+    SERIATIM_JOB_UNKNOWN = '?' /* it was sent and not answered */
+} seriatim_job_outcome;
+
+/*
+ * What became of one push of an ended pipeline: its status, which is also that of *error; its jobs that were written,
+ * or turned away, are counted in *counts. UNKNOWN_OUTCOME: some of its jobs were sent and not answered. REPLICAS: it is
+ * written, and too few replicas have it. Any other status but OK: some of its jobs were not written.
+ */
+int seriatim_pipeline_result(const seriatim_client *client, size_t push, seriatim_push_counts *counts,
+                             seriatim_error *error);
+/* A seriatim_job_outcome of one job (from 0) of a push. */
+int seriatim_pipeline_outcome(const seriatim_client *client, size_t push, size_t job);
+/* As seriatim_push_handles, of one push. */
+const seriatim_text *seriatim_pipeline_handles(const seriatim_client *client, size_t push, size_t *count);
+
 /* ---- Two-phase commit sets (Ick) ------------------------------------------------------------ */
 
 /*

@@ -175,6 +175,12 @@ static unsigned peer_shard(const char *key)
     return (unsigned)strtoul(strchr(key, '/') + 1, NULL, 10);
 }
 
+/* The place of the shard among those of the queues Q and R. */
+static unsigned peer_place(const char *key)
+{
+    return peer_shard(key) + (strstr(key, "{R/") && strstr(key, "{R/") < strchr(key, '/') ? 32 : 0);
+}
+
 static void bulk(char *out, size_t cap, const char *text)
 {
     snprintf(out, cap, "$%d\r\n%s\r\n", (int)strlen(text), text);
@@ -182,24 +188,24 @@ static void bulk(char *out, size_t cap, const char *text)
 
 static void peer_push(peer *p, char *out, size_t cap)
 {
-    size_t keys = SRT_SHARD_KEYS + 1, first = 3 + keys + 6, width = arg_number(p, first - 2),
+    size_t keys = SRT_SHARD_KEYS + 1, first = 3 + keys + 6, width = arg_number(p, first - 2) % 10,
            n = (p->argc - first) / width, i, refused = 0;
-    unsigned shard = peer_shard(p->argv[3]);
+    unsigned shard = peer_shard(p->argv[3]), place = peer_place(p->argv[3]);
     char answer[8192] = "", sequence[24];
     p->pushes++;
     p->pushes_here++;
     assert_true(n >= 1 && n <= 1000);
     snprintf(sequence, sizeof sequence, "%lu ", arg_number(p, 4 + keys));
-    if (p->stale_until > 0 || arg_number(p, 3 + keys) != p->generation) {
+    if (place >= p->stale_from && (p->stale_until > 0 || arg_number(p, 3 + keys) != p->generation)) {
         p->stale_until -= p->stale_until > 0;
         snprintf(out, cap, "-GENERATION %lu\r\n", p->generation);
         return;
     }
-    if (strncmp(p->token[shard], sequence, strlen(sequence)) == 0) {
-        bulk(out, cap, strchr(p->token[shard], ' ') + 1);
+    if (strncmp(p->token[place], sequence, strlen(sequence)) == 0) {
+        bulk(out, cap, strchr(p->token[place], ' ') + 1);
         return;
     }
-    if ((int)shard == p->oom_shard) {
+    if ((int)place == p->oom_shard) {
         snprintf(out, cap, "-OOM command not allowed when used memory > 'maxmemory'. script: x\r\n");
         return;
     }
@@ -220,7 +226,7 @@ static void peer_push(peer *p, char *out, size_t cap)
         char text[8300];
         snprintf(text, sizeof text, "%lu %lu 0%s", (unsigned long)n, (unsigned long)(n - refused), answer);
         bulk(out, cap, text);
-        snprintf(p->token[shard], sizeof p->token[shard], "%s%.30s", sequence, text);
+        snprintf(p->token[place], sizeof p->token[place], "%s%.30s", sequence, text);
     }
 }
 
@@ -249,7 +255,7 @@ void peer_answer(peer *p, char *out, size_t cap)
         return;
     }
     if (arg_is(p, 0, "GET")) {
-        const char *token = p->token[peer_shard(p->argv[1])];
+        const char *token = p->token[peer_place(p->argv[1])];
         p->gets++;
         if (*token)
             bulk(out, cap, token);

@@ -1,4 +1,4 @@
-/* peer.h - clients of one queue for tests of pushes, and a peer that answers them as Redis would; no network. */
+/* peer.h - clients of a queue Q for tests of pushes, and a peer that answers them as Redis would; no network. */
 #ifndef SRT_TEST_PEER_H
 #define SRT_TEST_PEER_H
 
@@ -44,8 +44,9 @@ typedef struct peer {
     unsigned wrong_shard, doubled;
     int noscript, oom_shard, stale_until; /* behaviours */
     int refuse_every;
-    size_t take;        /* of the jobs of a call; 0: all */
-    char token[64][64]; /* last sequence and answer, by shard */
+    size_t take;         /* of the jobs of a call; 0: all */
+    unsigned stale_from; /* shards before this place are never stale; those of a queue R begin at 32 */
+    char token[64][64];  /* last sequence and answer, by the place of the shard */
     int in_flight[64];
     int waits, replicas;    /* WAITs heard; their answer */
     const char *wait_error; /* or this, once */

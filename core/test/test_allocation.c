@@ -61,6 +61,25 @@ static int push_numbered(seriatim_client *c, size_t queue)
     return status == SERIATIM_OK ? seriatim_push_send(c) : status;
 }
 
+/* Two pushes in one operation; the second one's job is turned away, and both have handles. */
+static int push_two(seriatim_client *c, size_t queue)
+{
+    int i, status = seriatim_pipeline_begin(c);
+    for (i = 0; i < 2 && status == SERIATIM_OK; i++) {
+        seriatim_job job;
+        seriatim_job_init(&job);
+        job.id = "a";
+        job.id_len = 1;
+        job.on_waiting = i ? "reject" : NULL;
+        status = seriatim_pipeline_push(c, queue);
+        if (status == SERIATIM_OK)
+            status = seriatim_push_want_handles(c);
+        if (status == SERIATIM_OK)
+            status = seriatim_push_job(c, &job);
+    }
+    return status == SERIATIM_OK ? seriatim_pipeline_send(c) : status;
+}
+
 /* The handle of a payload of the queue "Q" and the id "a" that is not there. */
 static seriatim_text some_handle(void)
 {
@@ -141,9 +160,9 @@ static int act(seriatim_client *c, size_t queue, int kind)
 
 #define QUERIES SERIATIM_QUERIES_COUNT
 
-#define OPERATIONS (ACTIONS + QUERIES + 14)
+#define OPERATIONS (ACTIONS + QUERIES + 15)
 
-#define PUSH_NUMBERED (QUERIES + 12)
+#define PUSH_NUMBERED (QUERIES + 13)
 
 #define POP (QUERIES + 9) /* what is popped is handed back */
 
@@ -165,21 +184,27 @@ static int begin(seriatim_link *link, size_t queue, int number)
     if (number < 3)
         return number == 0 ? push_scheduled(c, queue) : number == 1 ? check_shown(link, queue) : pop(c, queue);
     number -= 3;
-    if (number < 4)
+    if (number < 5)
         return number == 0   ? seriatim_health_begin(c)
                : number == 1 ? seriatim_layout_begin(c, queue)
-               : number == 2 ? push_numbered(c, queue)
+               : number == 2 ? push_two(c, queue)
+               : number == 3 ? push_numbered(c, queue)
                              : seriatim_order_begin(c, "n1", 2, SERIATIM_ORDER_STOP);
-    return act(c, queue, number - 4);
+    return act(c, queue, number - 5);
 }
 
 static void read_all(seriatim_client *c, size_t queue)
 {
     size_t count;
+    seriatim_push_counts counts;
+    seriatim_error error;
     (void)seriatim_query_result(c, &count);
     (void)seriatim_push_result(c);
     (void)seriatim_push_refused(c, &count);
     (void)seriatim_push_handles(c, &count);
+    (void)seriatim_pipeline_result(c, 0, &counts, &error);
+    (void)seriatim_pipeline_outcome(c, 0, 0);
+    (void)seriatim_pipeline_handles(c, 0, &count);
     (void)seriatim_metrics_total(c);
     (void)seriatim_metrics_shards(c, &count);
     (void)seriatim_explain_result(c);

@@ -1,6 +1,8 @@
 -- library: push_jobs - writes the jobs of a push and saves the state. KEYS and ARGV are those of push.lua; SKIPPED is the number of jobs
 -- before ARGV's first one, which count as taken. Afterwards n is the number of ARGV's jobs that are taken, and `answer` is push.lua's.
 local FOLD, WAITING, WIDTH = ARGV[3], ARGV[4], tonumber(ARGV[5])
+local LISTED = WIDTH and WIDTH > 40
+if LISTED then WIDTH = WIDTH - 40 end
 local REMEMBERS = WIDTH == 23 or WIDTH == 33
 if REMEMBERS then WIDTH = WIDTH - 20 end
 if WIDTH ~= 2 then remembers = REMEMBERS and 1 or 0 end
@@ -21,7 +23,7 @@ local soonest, is_earlier, is_behind = FOREVER, false, false -- is_behind: a job
 local PLAIN = 2000 -- bytes of a payload that stays in the record; see LARGE in record.lua
 local new, folded, scheduled, refused_places, exceptions, stale_before = 0, 0, 0, {}, {}, stale
 local seen, rest, hash, list = {}, {}, {}, {}
-local told = nil -- by place, where histories are kept: the kind and the number of the event; that of the others is a push
+local told = nil -- by place, where histories are kept or outcomes listed: the kind and the number of the event; that of the others is a push
 local wary = WIDTH == 3 or WAITING == 'unique' and delivers < FOREVER -- a scheduled payload of an id leaves no trace in jobs
 for i = 1, n do
   local id, payload = ids[i], ARGV[8 + WIDTH * (i - 1)]
@@ -48,7 +50,7 @@ if rest[1] then
   call('LLEN', READY)
   call('ZCARD', DUE)
   told = {}
-  local function tell(i, kind, number) if events then told[i] = {kind, number} end end
+  local function tell(i, kind, number) if events or LISTED then told[i] = {kind, number} end end
   local zset, retries = {}, {}
   local WORDS = {'keep', 'earlier', 'later', 'replace', 'reject', 'unique'}
   local PLACES = {}
@@ -296,5 +298,10 @@ local answer = SKIPPED + n .. ' ' .. new .. ' ' .. folded
 if refused_places[1] then answer = answer .. ' ' .. table.concat(refused_places, ' ') end
 if scheduled > 0 then answer = answer .. ' s' .. scheduled end
 if refused_as_stale > 0 then answer = answer .. ' t' .. refused_as_stale end
+if LISTED and new < n then
+  local LETTERS, letters = {[EVENT_FOLDED] = 'f', [EVENT_REFUSED] = 'r', [EVENT_SCHEDULED] = 's', [EVENT_STALE] = 't'}, {}
+  for i = 1, n do letters[i] = told[i] and LETTERS[told[i][1]] or 'n' end
+  answer = answer .. ' l' .. table.concat(letters)
+end
 if NAMED then answer = answer .. format(' a%.0f', base) end
 if exceptions[1] then answer = answer .. ' ' .. table.concat(exceptions, ' ') end

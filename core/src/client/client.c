@@ -59,6 +59,7 @@ int seriatim_client_new(const seriatim_options *options, seriatim_client **clien
     if (!c)
         return srt_fail_plain(error, SERIATIM_NOMEM);
     c->mem = mem;
+    c->push = &c->single;
     status = client_init(c, options, error);
     if (status != SERIATIM_OK) {
         seriatim_client_free(c);
@@ -124,7 +125,7 @@ void srt_client_tell_time(seriatim_client *c, double unix_time)
 
 int64_t srt_client_whole_ms(const seriatim_client *c)
 {
-    return c->operation && c->operation->limited ? c->push.limit_ms : 0;
+    return c->operation && c->operation->limited ? c->push->limit_ms : 0;
 }
 
 void srt_client_tell_left(seriatim_client *c, int64_t left_ms)
@@ -165,7 +166,8 @@ int srt_client_begin(seriatim_client *c)
     if (c->status == SERIATIM_AGAIN)
         return srt_fail(&c->error, SERIATIM_INVALID, "the client is busy with another operation");
     client_release(c);
-    c->push.open = 0;
+    c->push = &c->single;
+    c->push->open = 0;
     c->after = NULL;
     c->status = SERIATIM_OK;
     srt_error_clear(&c->error);
@@ -270,10 +272,10 @@ static void client_settle(seriatim_client *c)
 }
 
 /* Settings can change without a new layout, so they are read again after a minute, or if the clock was put back. */
-static int client_settings_are_old(const seriatim_client *c, const srt_queue *queue)
+int srt_client_layout_is_old(const seriatim_client *c, const srt_queue *queue)
 {
-    return queue->read_at > 0 &&
-           (c->unix_time - queue->read_at >= CLIENT_SETTINGS_AGE || c->unix_time < queue->read_at);
+    return queue->generation == 0 || (queue->read_at > 0 && (c->unix_time - queue->read_at >= CLIENT_SETTINGS_AGE ||
+                                                             c->unix_time < queue->read_at));
 }
 
 int srt_client_start(seriatim_client *c, const srt_operation *operation, size_t queue)
@@ -288,8 +290,8 @@ int srt_client_start(seriatim_client *c, const srt_operation *operation, size_t 
     c->left_ms = INT64_MAX;
     c->spent_ms = 0;
     c->sleep_ms = -1;
-    c->stale = target && (target->generation == 0 || operation->fresh ||
-                          (operation->rereads && client_settings_are_old(c, target)));
+    c->stale = target && (operation->fresh ||
+                          (operation->rereads ? srt_client_layout_is_old(c, target) : target->generation == 0));
     if (!target && queue != SRT_NO_QUEUE)
         srt_client_fail(c, SERIATIM_INVALID);
     else if (!c->stale)
@@ -311,7 +313,7 @@ int srt_client_turn_to(seriatim_client *c, size_t queue)
         return srt_client_fail(c, SERIATIM_INVALID);
     c->queue = queue;
     c->stale_generation = 0;
-    c->stale = target->generation == 0 || client_settings_are_old(c, target);
+    c->stale = srt_client_layout_is_old(c, target);
     return c->stale ? SERIATIM_OK : c->operation->send(c, target);
 }
 
@@ -534,6 +536,8 @@ static int client_take_layout(seriatim_client *c, const srt_reply *reply)
 
 static void client_take_answer(seriatim_client *c, srt_request *r, const srt_reply *reply, const seriatim_error *error)
 {
+    if (c->operation->before_answer)
+        c->operation->before_answer(c, r);
     if (c->failed != SERIATIM_OK && (!c->operation->every_answer || r->kind == CLIENT_KIND_LAYOUT))
         return;
     if (error->status == SERIATIM_GENERATION && c->queue != SRT_NO_QUEUE && r->kind != CLIENT_KIND_LAYOUT)

@@ -62,6 +62,8 @@ typedef struct srt_operation {
      * earlier sending.
      */
     int (*on_stale)(seriatim_client *c, srt_request *request, int left);
+    /* An answer has come, of which the other functions are told next. May set c->queue. */
+    void (*before_answer)(seriatim_client *c, const srt_request *request);
     /*
      * All answers are in: the status of the operation, its text in c->error. `failed` is what srt_client_fail said
      * before, or OK. Without it, the status is `failed`.
@@ -110,8 +112,10 @@ typedef struct srt_push {
     size_t place_cap;
     srt_push_chunk *chunks; /* of the present plan */
     size_t chunk_count, chunk_cap;
-    size_t opened; /* chunks before this one belong to shards that were begun */
-    size_t flying; /* bytes of chunks that wait for an answer */
+    char *outcomes; /* of a pipeline: a seriatim_outcome for each job, in handle_arena; NULL: they are only counted */
+    size_t first;   /* of a pipeline: the first job of the present push; else 0 */
+    size_t opened;  /* chunks before this one belong to shards that were begun */
+    size_t flying;  /* bytes of chunks that wait for an answer */
     size_t pending_chunks, written_chunks, failed_chunks;
     size_t pending_jobs, failed_jobs; /* pending: neither written nor failed */
     seriatim_error failure;           /* why the first chunk, or before sending a job, was refused */
@@ -151,7 +155,7 @@ typedef struct srt_listener {
     double refused_at;  /* Unix seconds by the host's clock */
 } srt_listener;
 
-#define SRT_CLIENT_RELEASES 4
+#define SRT_CLIENT_RELEASES 5
 
 struct seriatim_client {
     const seriatim_allocator *mem;
@@ -183,7 +187,9 @@ struct seriatim_client {
     int failed;                     /* the status that it will end with */
     int stale;                      /* the layout is to be loaded again */
     int64_t stale_generation;       /* the one that was refused */
-    srt_push push;
+    srt_push *push;                 /* single, or that of a pipeline's queue */
+    srt_push single;
+    struct srt_pipeline *pipeline;                             /* NULL: none was begun */
     void (*releases[SRT_CLIENT_RELEASES])(seriatim_client *c); /* called when the client is freed */
     size_t release_count;
 
@@ -221,6 +227,8 @@ srt_request *srt_client_shard_request(seriatim_client *c, srt_queue *queue, unsi
 int srt_client_send(seriatim_client *c, srt_request *request);
 /* Goes on with another queue: `send` is called for it, at once or when its layout is known. */
 int srt_client_turn_to(seriatim_client *c, size_t queue);
+/* Is the layout unknown, or are the settings a minute old? Then a push or pop asks for them. */
+int srt_client_layout_is_old(const seriatim_client *c, const srt_queue *queue);
 /* No request waits: `on_awake` is called after `ms` milliseconds, or when the listener gets a message. */
 void srt_client_sleep(seriatim_client *c, int64_t ms);
 /* Ends the operation with this status when all answers have come. Returns status; its text must be in c->error. */

@@ -10,12 +10,15 @@
 
 /* ---- Jobs and options ------------------------------------------------------------------------ */
 
-int seriatim_push_begin(seriatim_client *c, size_t queue)
+void srt_push_default_options(srt_push *p)
 {
-    srt_push *p = &c->push;
-    int status = srt_client_begin(c);
-    if (status != SERIATIM_OK)
-        return status;
+    p->replicas = p->wait_ms = 0;
+    p->limit_ms = PUSH_LIMIT_MS;
+}
+
+void srt_push_open(seriatim_client *c)
+{
+    srt_push *p = c->push;
     if (!p->arena.mem)
         srt_push_init(c);
     srt_push_forget_jobs(c);
@@ -24,37 +27,47 @@ int seriatim_push_begin(seriatim_client *c, size_t queue)
     p->may_refuse = p->has_options = p->wants_handles = 0;
     p->handles = NULL;
     p->handle_count = 0;
+    p->outcomes = NULL;
+    p->first = 0;
     srt_arena_reset(&p->handle_arena);
     p->outbox[0] = '\0';
     p->number = 0;
-    p->replicas = p->wait_ms = 0;
-    p->limit_ms = PUSH_LIMIT_MS;
+    srt_push_default_options(p);
     p->unsure = p->sure_chunks = 0;
     memset(&p->sure, 0, sizeof p->sure);
     srt_error_clear(&p->failure);
     srt_error_clear(&p->shortage);
-    c->queue = queue;
-    if (!srt_client_queue_at(c, queue))
-        return SERIATIM_INVALID;
     p->open = 1;
-    return SERIATIM_OK;
+}
+
+int seriatim_push_begin(seriatim_client *c, size_t queue)
+{
+    int status = srt_client_begin(c);
+    if (status != SERIATIM_OK)
+        return status;
+    srt_push_open(c);
+    c->queue = queue;
+    if (srt_client_queue_at(c, queue))
+        return SERIATIM_OK;
+    c->push->open = 0;
+    return SERIATIM_INVALID;
 }
 
 /* A push that was not begun, or that cannot be sent any more. */
 static int push_check_open(seriatim_client *c)
 {
-    if (!c->push.open)
+    if (!c->push->open)
         return srt_fail(&c->error, SERIATIM_INVALID, "no push was begun");
-    if (c->push.failure.status != SERIATIM_OK)
-        c->error = c->push.failure;
-    return c->push.failure.status;
+    if (c->push->failure.status != SERIATIM_OK)
+        c->error = c->push->failure;
+    return c->push->failure.status;
 }
 
 int seriatim_push_want_handles(seriatim_client *c)
 {
     int status = push_check_open(c);
     if (status == SERIATIM_OK)
-        c->push.wants_handles = !c->push.outbox[0];
+        c->push->wants_handles = !c->push->outbox[0];
     return status;
 }
 
@@ -63,18 +76,18 @@ int seriatim_push_job(seriatim_client *c, const seriatim_job *job)
     int status = push_check_open(c);
     if (status != SERIATIM_OK)
         return status;
-    status = srt_push_check(c, job, (unsigned long)c->push.job_count);
+    status = srt_push_check(c, job, (unsigned long)(c->push->job_count - c->push->first));
     if (status == SERIATIM_OK)
         status = srt_push_add(c, job);
     if (status != SERIATIM_OK)
-        c->push.failure = c->error;
+        c->push->failure = c->error;
     return status;
 }
 
 /* An option of the push was refused, as c->error says: it cannot be sent any more. */
 static int push_refuse_option(seriatim_client *c)
 {
-    c->push.failure = c->error;
+    c->push->failure = c->error;
     return c->error.status;
 }
 
@@ -90,13 +103,13 @@ int seriatim_push_outbox(seriatim_client *c, const char *name)
                  SRT_OUTBOX_NAME);
         return push_refuse_option(c);
     }
-    if (c->push.job_count > 0) {
+    if (c->push->job_count > 0) {
         srt_fail(&c->error, SERIATIM_INVALID, "the outbox must be named before the first job");
         return push_refuse_option(c);
     }
-    memcpy(c->push.outbox, name, len + 1);
-    c->push.has_options = 1;
-    c->push.wants_handles = 0;
+    memcpy(c->push->outbox, name, len + 1);
+    c->push->has_options = 1;
+    c->push->wants_handles = 0;
     return SERIATIM_OK;
 }
 
@@ -109,7 +122,7 @@ int seriatim_push_timeout(seriatim_client *c, double seconds)
         srt_fail(&c->error, SERIATIM_INVALID, "push_timeout must be from 0.001 to %.0f seconds", PUSH_MAX_LIMIT);
         return push_refuse_option(c);
     }
-    c->push.limit_ms = (int64_t)(seconds * 1000);
+    c->push->limit_ms = (int64_t)(seconds * 1000);
     return SERIATIM_OK;
 }
 
@@ -126,25 +139,25 @@ int seriatim_push_replicas(seriatim_client *c, int64_t count, double timeout)
             srt_fail(&c->error, SERIATIM_INVALID, "wait_timeout must be from 0.001 to %.0f seconds", PUSH_MAX_WAIT);
     if (status != SERIATIM_OK)
         return push_refuse_option(c);
-    c->push.replicas = count;
-    c->push.wait_ms = (int64_t)(timeout * 1000);
+    c->push->replicas = count;
+    c->push->wait_ms = (int64_t)(timeout * 1000);
     return SERIATIM_OK;
 }
 
 seriatim_push_counts seriatim_push_result(const seriatim_client *c)
 {
-    return c->push.counts;
+    return c->push->counts;
 }
 
 const size_t *seriatim_push_refused(const seriatim_client *c, size_t *count)
 {
-    *count = c->push.counts.refused;
-    return c->push.refused;
+    *count = c->push->counts.refused;
+    return c->push->refused;
 }
 
 /* ---- The operation --------------------------------------------------------------------------- */
 
-static int push_on_reply(seriatim_client *c, srt_request *r, const srt_reply *reply)
+void srt_push_take_answer(seriatim_client *c, const srt_request *r, const srt_reply *reply)
 {
     const srt_token *root = &reply->tokens[0];
     if (r->kind == PUSH_KIND_TOKEN)
@@ -155,53 +168,75 @@ static int push_on_reply(seriatim_client *c, srt_request *r, const srt_reply *re
         srt_push_take_replicas(c, r, root->integer);
     else
         srt_push_take_written(c, r->place, root->data, root->len);
-    return srt_push_ask_replicas(c);
 }
 
-static int push_on_refused(seriatim_client *c, srt_request *r, const seriatim_error *error)
+void srt_push_take_refusal(seriatim_client *c, const srt_request *r, const seriatim_error *error)
 {
-    srt_push *p = &c->push;
+    srt_push *p = c->push;
     if (r->kind == PUSH_KIND_TOKEN) {
         if (c->failed == SERIATIM_OK)
             srt_fail(&c->error, SERIATIM_UNKNOWN_OUTCOME, "outcome unknown: %.200s", error->message);
-        return srt_client_fail(c, SERIATIM_UNKNOWN_OUTCOME);
+        srt_client_fail(c, SERIATIM_UNKNOWN_OUTCOME);
+        return;
     }
     if (r->kind == PUSH_KIND_WAIT) {
         if (r->place == p->connection)
             srt_fail(&p->shortage, SERIATIM_REPLICAS, "the push is written, and WAIT was refused: %.180s",
                      error->message);
         srt_push_take_replicas(c, r, 0);
-        return srt_push_ask_replicas(c);
+        return;
     }
     if (p->failed_chunks++ == 0)
         p->failure = *error;
     if (p->outbox[0]) { /* a later job must not be written before this one: its shard would refuse this one then */
         if (c->failed == SERIATIM_OK)
             c->error = *error;
-        return srt_client_fail(c, error->status);
+        srt_client_fail(c, error->status);
+        return;
     }
+    srt_push_mark(p, &p->chunks[r->place], SERIATIM_JOB_UNWRITTEN);
     p->chunks[r->place].taken = p->chunks[r->place].count;
     p->failed_jobs += p->chunks[r->place].count;
     srt_push_settle_chunk(p, &p->chunks[r->place]);
     srt_push_go_on(c, r->place);
-    return srt_push_ask_replicas(c);
 }
 
 /* Was an earlier sending of it applied, before the layout changed? Its token tells. */
-static int push_on_stale(seriatim_client *c, srt_request *r, int left)
+void srt_push_take_stale(seriatim_client *c, const srt_request *r, int left)
 {
     const srt_queue *queue = c->registry.queues[c->queue];
     srt_request *ask;
     if (!left || c->failed != SERIATIM_OK)
-        return srt_push_ask_replicas(c);
+        return;
     ask = srt_session_begin(&c->session, srt_script_none, NULL, 0);
-    if (!ask)
-        return srt_client_fail(c, srt_fail_plain(&c->error, SERIATIM_NOMEM));
+    if (!ask) {
+        srt_client_fail(c, srt_fail_plain(&c->error, SERIATIM_NOMEM));
+        return;
+    }
     srt_request_text(ask, "GET");
-    srt_push_token_arg(c, queue, c->push.chunks[r->place].shard, ask);
+    srt_push_token_arg(c, queue, c->push->chunks[r->place].shard, ask);
     ask->kind = PUSH_KIND_TOKEN;
     ask->place = r->place;
-    return srt_client_send(c, ask);
+    ask->subject = c->push;
+    srt_client_send(c, ask);
+}
+
+static int push_on_reply(seriatim_client *c, srt_request *r, const srt_reply *reply)
+{
+    srt_push_take_answer(c, r, reply);
+    return srt_push_ask_replicas(c);
+}
+
+static int push_on_refused(seriatim_client *c, srt_request *r, const seriatim_error *error)
+{
+    srt_push_take_refusal(c, r, error);
+    return srt_push_ask_replicas(c);
+}
+
+static int push_on_stale(seriatim_client *c, srt_request *r, int left)
+{
+    srt_push_take_stale(c, r, left);
+    return srt_push_ask_replicas(c);
 }
 
 int srt_push_seal(seriatim_client *c)
@@ -210,9 +245,11 @@ int srt_push_seal(seriatim_client *c)
     if (c->before_begin)
         c->before_begin(c->host);
     status = push_check_open(c);
+    if (status == SERIATIM_OK && c->push != &c->single)
+        status = srt_fail(&c->error, SERIATIM_INVALID, "the pushes of a pipeline are sent by seriatim_pipeline_send");
     if (status == SERIATIM_OK)
         status = srt_client_check_identity(c);
-    c->push.open = 0;
+    c->push->open = 0;
     return status;
 }
 
@@ -237,8 +274,8 @@ int seriatim_push_send(seriatim_client *c)
         c->status = status;
         return status;
     }
-    if (c->push.job_count == 0)
+    if (c->push->job_count == 0)
         return SERIATIM_OK;
-    c->push.pending_jobs = c->push.job_count;
+    c->push->pending_jobs = c->push->job_count;
     return srt_client_start(c, &operation, c->queue);
 }

@@ -1,6 +1,6 @@
 /*
  * push.h - between the files of a push. From the bottom up: push_check.c and push_pack.c (jobs), push_plan.c (chunks),
- * push_send.c, push_answer.c, push_replicas.c, push_outcome.c, push.c. Its data is srt_push of client.h.
+ * push_send.c, push_answer.c, push_replicas.c, push_outcome.c, push.c, pipeline.c. Its data is srt_push of client.h.
  */
 #ifndef SRT_PUSH_H
 #define SRT_PUSH_H
@@ -18,8 +18,10 @@ int srt_push_check(seriatim_client *c, const seriatim_job *job,
 int srt_push_refuses(const char *word); /* 1: this word of on_waiting (NULL: none of its own) refuses jobs */
 int srt_push_add(seriatim_client *c, const seriatim_job *job);
 char *srt_push_put(char *at, const void *data, size_t len); /* copies; returns the end of what it wrote */
-void srt_push_init(seriatim_client *c);                     /* at the client's first push */
-void srt_push_forget_jobs(seriatim_client *c);              /* counts and refused places stay */
+void srt_push_init(seriatim_client *c);                     /* c->push, which never took a job */
+void srt_push_free(const seriatim_allocator *mem,
+                   srt_push *p);               /* for the owner of a push but the client's single one */
+void srt_push_forget_jobs(seriatim_client *c); /* counts and refused places stay */
 
 /* push_plan.c */
 int srt_push_plan(seriatim_client *c, unsigned shards); /* shares out the jobs whose outcome is not known */
@@ -33,10 +35,13 @@ int srt_push_take_arrivals(srt_push *p, const srt_push_chunk *chunk, size_t take
 /* push_send.c */
 void srt_push_token_arg(const seriatim_client *c, const srt_queue *queue, unsigned shard, srt_request *r);
 int srt_push_send_chunk(seriatim_client *c, size_t i);
+int srt_push_open_shards(seriatim_client *c);     /* begins further shards, as many as fit into what may fly at once */
 int srt_push_go_on(seriatim_client *c, size_t i); /* chunk i is answered: sends what may follow */
 int srt_push_send(seriatim_client *c, srt_queue *queue);
 
 /* push_answer.c */
+#define SRT_PUSH_LETTERS "nfrst"                                            /* outcomes that an answer names */
+void srt_push_mark(srt_push *p, const srt_push_chunk *chunk, char outcome); /* all jobs of it, in a pipeline */
 void srt_push_settle_chunk(srt_push *p, srt_push_chunk *chunk);
 int srt_push_fail_answer(seriatim_client *c, const char *text);
 int srt_push_take_written(seriatim_client *c, size_t i, const char *text, size_t len);
@@ -50,10 +55,18 @@ void srt_push_forget_unsure(srt_push *p);
 void srt_push_on_disconnected(seriatim_client *c);
 
 /* push.c */
+void srt_push_default_options(srt_push *p);
+void srt_push_open(seriatim_client *c); /* c->push takes jobs from now on, and forgets those of before */
+void srt_push_take_answer(seriatim_client *c, const srt_request *r, const srt_reply *reply);
+void srt_push_take_refusal(seriatim_client *c, const srt_request *r, const seriatim_error *error);
+void srt_push_take_stale(seriatim_client *c, const srt_request *r, int left); /* as srt_operation.on_stale */
 int srt_push_seal(seriatim_client *c); /* no job and no option follows. OK, or why the push cannot be sent */
 
 /* push_outcome.c */
 int srt_push_on_end(seriatim_client *c, int failed);
 void srt_push_on_give_up(seriatim_client *c);
+
+/* pipeline.c */
+size_t srt_pipeline_flying(const seriatim_client *c); /* bytes of chunks of all its queues that wait for an answer */
 
 #endif

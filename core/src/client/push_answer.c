@@ -51,9 +51,35 @@ static size_t push_take_lettered(char letter, const char **at, const char *end)
     return number;
 }
 
+void srt_push_mark(srt_push *p, const srt_push_chunk *chunk, char outcome)
+{
+    size_t i;
+    for (i = 0; p->outcomes && i < chunk->count; i++)
+        p->outcomes[p->places[chunk->first + i]] = outcome;
+}
+
+/* 'l' and a letter for each job that was taken; without them all are new. */
+static int push_take_letters(srt_push *p, const srt_push_chunk *chunk, size_t taken, const char **at, const char *end)
+{
+    const char *letters = *at < end && **at == 'l' ? *at + 1 : NULL;
+    size_t i;
+    if (letters && (!p->outcomes || (size_t)(end - letters) < taken))
+        return SERIATIM_PROTOCOL;
+    for (i = 0; p->outcomes && i < taken; i++) {
+        if (letters && !memchr(SRT_PUSH_LETTERS, letters[i], sizeof SRT_PUSH_LETTERS - 1))
+            return SERIATIM_PROTOCOL;
+        p->outcomes[p->places[chunk->first + i]] = letters ? letters[i] : SERIATIM_JOB_ADDED;
+    }
+    if (letters)
+        *at = letters + taken;
+    if (*at < end && **at == ' ')
+        ++*at;
+    return SERIATIM_OK;
+}
+
 /*
  * What follows the places of refused jobs: 's' and the number of scheduled jobs, 't' and that of stale ones, 'o' and
- * that of jobs of an outbox that were written before, then what srt_push_take_arrivals reads.
+ * that of jobs of an outbox that were written before, then what push_take_letters and srt_push_take_arrivals read.
  */
 static int push_take_more(srt_push *p, const srt_push_chunk *chunk, size_t taken, size_t *scheduled, size_t *stale,
                           size_t *repeated, const char **at, const char *end)
@@ -61,6 +87,8 @@ static int push_take_more(srt_push *p, const srt_push_chunk *chunk, size_t taken
     *scheduled = push_take_lettered('s', at, end);
     *stale = push_take_lettered('t', at, end);
     *repeated = push_take_lettered('o', at, end);
+    if (push_take_letters(p, chunk, taken, at, end) != SERIATIM_OK)
+        return SERIATIM_PROTOCOL;
     if (*at < end && **at == 'a' && srt_push_take_arrivals(p, chunk, taken, at, end) != SERIATIM_OK)
         return SERIATIM_PROTOCOL;
     return *at == end && *scheduled <= taken && *stale <= taken && *repeated <= taken ? SERIATIM_OK : SERIATIM_PROTOCOL;
@@ -69,7 +97,7 @@ static int push_take_more(srt_push *p, const srt_push_chunk *chunk, size_t taken
 /* 'taken new folded', then the places of refused jobs from 1, then what push_take_more reads. */
 static int push_take_counts(seriatim_client *c, srt_push_chunk *chunk, const char *text, size_t len)
 {
-    srt_push *p = &c->push;
+    srt_push *p = c->push;
     const char *at = text, *end = text + len;
     size_t before = p->counts.refused, scheduled, stale, repeated, place, i, taken = push_read_number(&at, end),
            added = push_read_number(&at, end), folded = push_read_number(&at, end);
@@ -98,7 +126,7 @@ static int push_take_counts(seriatim_client *c, srt_push_chunk *chunk, const cha
 
 int srt_push_take_written(seriatim_client *c, size_t i, const char *text, size_t len)
 {
-    srt_push *p = &c->push;
+    srt_push *p = c->push;
     size_t refused = p->counts.refused;
     int status = push_take_counts(c, &p->chunks[i], text, len);
     if (status != SERIATIM_OK) {
@@ -119,7 +147,7 @@ int srt_push_take_written(seriatim_client *c, size_t i, const char *text, size_t
 int srt_push_take_token(seriatim_client *c, size_t i, const srt_token *token)
 {
     const char *space = token->type == SRT_STRING ? memchr(token->data, ' ', token->len) : NULL;
-    if (!space || srt_token_int(token) != c->push.chunks[i].sequence)
+    if (!space || srt_token_int(token) != c->push->chunks[i].sequence)
         return SERIATIM_OK; /* it was not written: it is planned again */
     return srt_push_take_written(c, i, space + 1, token->len - (size_t)(space + 1 - token->data));
 }

@@ -86,7 +86,7 @@ static int push_check_bytes(seriatim_client *c, const char *field, const void *d
 /* Of an outbox: numbers ascend, and are exact as the doubles of Lua. */
 static int push_check_number(seriatim_client *c, const seriatim_job *job, unsigned long at)
 {
-    const srt_push *p = &c->push;
+    const srt_push *p = c->push;
     if (p->outbox[0] ? job->number > p->number && job->number <= PUSH_LARGEST_NUMBER : job->number == 0)
         return SERIATIM_OK;
     if (!p->outbox[0])

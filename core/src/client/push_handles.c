@@ -21,7 +21,7 @@ static int64_t handles_read_number(const char **at, const char *end)
 /* An answer must not fail for lack of memory, so the texts are there before the jobs are sent. */
 int srt_push_make_handles(seriatim_client *c, const srt_queue *queue)
 {
-    srt_push *p = &c->push;
+    srt_push *p = c->push;
     size_t i;
     if (!p->wants_handles || p->handles)
         return SERIATIM_OK;
@@ -72,6 +72,6 @@ int srt_push_take_arrivals(srt_push *p, const srt_push_chunk *chunk, size_t take
 
 const seriatim_text *seriatim_push_handles(const seriatim_client *c, size_t *count)
 {
-    *count = c->push.handle_count;
-    return c->push.handles;
+    *count = c->push->handle_count;
+    return c->push->handles;
 }

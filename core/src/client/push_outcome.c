@@ -47,7 +47,7 @@ static int push_compare_places(const void *a, const void *b)
 
 static void push_close(seriatim_client *c)
 {
-    srt_push *p = &c->push;
+    srt_push *p = c->push;
     if (p->counts.refused)
         qsort(p->refused, p->counts.refused, sizeof *p->refused, push_compare_places);
     srt_push_forget_jobs(c);
@@ -56,7 +56,7 @@ static void push_close(seriatim_client *c)
 /* Adds to the error in c->error what was not written. */
 static int push_fail_unwritten(seriatim_client *c)
 {
-    srt_push *p = &c->push;
+    srt_push *p = c->push;
     char what[128], why[sizeof c->error.message];
     int status = c->error.status;
     memcpy(why, c->error.message, sizeof why);
@@ -69,7 +69,7 @@ static int push_fail_unwritten(seriatim_client *c)
 
 int srt_push_on_end(seriatim_client *c, int failed)
 {
-    srt_push *p = &c->push;
+    srt_push *p = c->push;
     srt_push_settle_unsure(p);
     if (failed == SERIATIM_OK && p->failed_chunks > 0) {
         failed = p->failure.status;
@@ -88,7 +88,7 @@ int srt_push_on_end(seriatim_client *c, int failed)
 /* Does this request, which has no answer, leave the outcome of its chunk in doubt? */
 static int push_in_doubt(const seriatim_client *c, const srt_request *r)
 {
-    if (r->handshake || r->kind == PUSH_KIND_WAIT)
+    if (r->handshake || r->subject != c->push)
         return 0;
     return r->kind == PUSH_KIND_TOKEN || (r->kind == PUSH_KIND_CHUNK && srt_client_left(c, r));
 }
@@ -114,7 +114,7 @@ static size_t push_list_shards(const srt_push *p, char *out, size_t cap, size_t 
 
 static void push_fail_unknown(seriatim_client *c, size_t chunks, size_t jobs)
 {
-    srt_push *p = &c->push;
+    srt_push *p = c->push;
     size_t unwritten = p->failed_jobs + p->pending_jobs - jobs, at;
     char text[sizeof c->error.message], tail[64] = "", what[128], number[32];
     push_describe(p, chunks, jobs, what, sizeof what);
@@ -128,7 +128,7 @@ static void push_fail_unknown(seriatim_client *c, size_t chunks, size_t jobs)
 
 void srt_push_on_give_up(seriatim_client *c)
 {
-    srt_push *p = &c->push;
+    srt_push *p = c->push;
     const srt_request *r;
     size_t chunks = 0, jobs = 0, i;
     srt_push_forget_unsure(p);
@@ -137,6 +137,7 @@ void srt_push_on_give_up(seriatim_client *c)
             p->chunks[r->place].unsure = 1;
     for (i = 0; i < p->chunk_count; i++)
         if (p->chunks[i].unsure) {
+            srt_push_mark(p, &p->chunks[i], SERIATIM_JOB_UNKNOWN);
             chunks++;
             jobs += p->chunks[i].count;
         }

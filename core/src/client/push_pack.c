@@ -84,7 +84,7 @@ static size_t push_pack_number(srt_push *p, const seriatim_job *job, char out[PU
 /* The job as three encoded arguments in the arena, or four if it comes from an outbox. */
 int srt_push_add(seriatim_client *c, const seriatim_job *job)
 {
-    srt_push *p = &c->push;
+    srt_push *p = c->push;
     void *jobs = p->jobs;
     char options[PUSH_SCHEDULED], digits[PUSH_DIGITS], *at;
     size_t fixed = push_pack_options(job, options), packed = fixed + job->context_len;
@@ -126,27 +126,33 @@ static void push_free_lists(const seriatim_allocator *mem, srt_push *p)
     p->job_cap = p->place_cap = p->chunk_cap = 0;
 }
 
-static void push_free(seriatim_client *c)
+void srt_push_free(const seriatim_allocator *mem, srt_push *p)
 {
-    srt_push *p = &c->push;
-    push_free_lists(c->mem, p);
-    srt_free(c->mem, p->refused, p->refused_cap * sizeof *p->refused);
+    push_free_lists(mem, p);
+    srt_free(mem, p->refused, p->refused_cap * sizeof *p->refused);
+    if (!p->arena.mem)
+        return;
     srt_arena_free(&p->arena);
     srt_arena_free(&p->handle_arena);
 }
 
-/* At the client's first push. */
+static void push_free_single(seriatim_client *c)
+{
+    srt_push_free(c->mem, &c->single);
+}
+
 void srt_push_init(seriatim_client *c)
 {
-    srt_arena_init(&c->push.arena, c->mem);
-    srt_arena_init(&c->push.handle_arena, c->mem);
-    srt_client_on_free(c, push_free);
+    srt_arena_init(&c->push->arena, c->mem);
+    srt_arena_init(&c->push->handle_arena, c->mem);
+    if (c->push == &c->single)
+        srt_client_on_free(c, push_free_single);
 }
 
 /* The jobs go; counts and refused places stay. */
 void srt_push_forget_jobs(seriatim_client *c)
 {
-    srt_push *p = &c->push;
+    srt_push *p = c->push;
     srt_arena_reset(&p->arena);
     if (p->job_cap > PUSH_KEEP_JOBS)
         push_free_lists(c->mem, p);

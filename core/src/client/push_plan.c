@@ -55,22 +55,33 @@ static int push_cut(const seriatim_allocator *mem, srt_push *p, unsigned shards,
     return SERIATIM_OK;
 }
 
+static int push_sort_and_cut(const seriatim_allocator *mem, srt_push *p, unsigned shards)
+{
+    size_t size = ((size_t)shards + 1) * sizeof(size_t), *starts = srt_alloc(mem, size);
+    int status;
+    if (!starts)
+        return SERIATIM_NOMEM;
+    push_count_shards(p, shards, starts);
+    push_sort_places(p, shards, starts);
+    status = push_cut(mem, p, shards, starts);
+    srt_free(mem, starts, size);
+    return status;
+}
+
 /* Shares out the jobs whose outcome is not known. */
 int srt_push_plan(seriatim_client *c, unsigned shards)
 {
-    srt_push *p = &c->push;
+    srt_push *p = c->push;
     void *places = p->places;
-    size_t size = ((size_t)shards + 1) * sizeof(size_t), *starts;
     int status = srt_grow(c->mem, &places, &p->place_cap, p->job_count, sizeof *p->places);
     p->places = places;
     p->chunk_count = p->opened = p->flying = p->pending_chunks = 0;
-    starts = status == SERIATIM_OK ? srt_alloc(c->mem, size) : NULL;
-    if (!starts)
-        return srt_fail_plain(&c->error, SERIATIM_NOMEM);
-    push_count_shards(p, shards, starts);
-    push_sort_places(p, shards, starts);
-    status = push_cut(c->mem, p, shards, starts);
-    srt_free(c->mem, starts, size);
+    if (status == SERIATIM_OK && p->job_count == 1 && p->jobs[0].bytes) { /* most pushes have one job */
+        p->places[0] = 0;
+        status = push_add_chunk(c->mem, p, p->jobs[0].crc % shards, 0, 1);
+    } else if (status == SERIATIM_OK) {
+        status = push_sort_and_cut(c->mem, p, shards);
+    }
     p->pending_chunks = p->chunk_count;
     return status == SERIATIM_OK ? status : srt_fail_plain(&c->error, SERIATIM_NOMEM);
 }

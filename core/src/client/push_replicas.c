@@ -7,7 +7,7 @@
 static int64_t push_wait_ms(const seriatim_client *c)
 {
     int64_t most = c->left_ms - PUSH_WAIT_SPARE_MS;
-    most = most < c->push.wait_ms ? most : c->push.wait_ms;
+    most = most < c->push->wait_ms ? most : c->push->wait_ms;
     return most > 1 ? most : 1;
 }
 
@@ -17,7 +17,7 @@ static int64_t push_wait_ms(const seriatim_client *c)
  */
 int srt_push_ask_replicas(seriatim_client *c)
 {
-    srt_push *p = &c->push;
+    srt_push *p = c->push;
     srt_request *r;
     if (p->unsure == 0 || c->asked != 1 || c->failed != SERIATIM_OK)
         return c->failed;
@@ -45,7 +45,7 @@ void srt_push_settle_unsure(srt_push *p)
 
 int srt_push_take_replicas(seriatim_client *c, const srt_request *r, int64_t count)
 {
-    srt_push *p = &c->push;
+    srt_push *p = c->push;
     size_t i, opened = p->opened;
     if (r->place != p->connection)
         return SERIATIM_OK;
@@ -75,7 +75,7 @@ void srt_push_forget_unsure(srt_push *p)
  */
 void srt_push_on_disconnected(seriatim_client *c)
 {
-    srt_push *p = &c->push;
+    srt_push *p = c->push;
     srt_request *r;
     size_t i;
     p->connection++;

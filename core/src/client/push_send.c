@@ -37,6 +37,7 @@ static void push_outbox_arg(const srt_push *p, const srt_bytes *prefix, srt_requ
 #define PUSH_NO_OPTIONS 6 /* bytes of an empty bulk string */
 #define PUSH_NAMED 13     /* three values a job, and the answer names the arrivals */
 #define PUSH_REMEMBERS 20 /* more: jobs whose score is not above the remembered one are stale */
+#define PUSH_LISTED 40    /* more: the answer has a letter for each job */
 
 /* How many values a job, history_per_id, then the jobs; the options stay away where no job has any. */
 static void push_chunk_args(const srt_push *p, const srt_push_chunk *chunk, const srt_settings *settings,
@@ -46,7 +47,8 @@ static void push_chunk_args(const srt_push *p, const srt_push_chunk *chunk, cons
     size_t width = options ? 3 : 2, args = width + (p->outbox[0] ? 1 : 0), unused = options ? 0 : PUSH_NO_OPTIONS, i;
     char *at;
     srt_request_int(r, (p->wants_handles ? PUSH_NAMED : (int64_t)width) +
-                           (options && settings->remember_score > 0 ? PUSH_REMEMBERS : 0));
+                           (options && settings->remember_score > 0 ? PUSH_REMEMBERS : 0) +
+                           (p->outcomes ? PUSH_LISTED : 0));
     srt_request_int(r, settings->history_per_id);
     at = srt_bytes_reserve(&r->tail, chunk->bytes);
     if (!at)
@@ -62,7 +64,7 @@ static void push_chunk_args(const srt_push *p, const srt_push_chunk *chunk, cons
 /* A chunk that was sent before goes with the number that it had, by which its shard knows it. */
 int srt_push_send_chunk(seriatim_client *c, size_t i)
 {
-    srt_push *p = &c->push;
+    srt_push *p = c->push;
     srt_push_chunk *chunk = &p->chunks[i];
     int again = chunk->sequence != 0, status;
     int script = p->outbox[0] ? srt_script_push_outbox : srt_script_push;
@@ -85,6 +87,7 @@ int srt_push_send_chunk(seriatim_client *c, size_t i)
     push_chunk_args(p, chunk, &queue->now, r);
     r->kind = PUSH_KIND_CHUNK;
     r->place = i;
+    r->subject = p;
     status = srt_client_send(c, r);
     if (again && status == SERIATIM_OK)
         srt_client_mark_left(r);
@@ -92,12 +95,13 @@ int srt_push_send_chunk(seriatim_client *c, size_t i)
 }
 
 /* Begins further shards, as many as fit into what may fly at once. */
-static int push_open_shards(seriatim_client *c)
+int srt_push_open_shards(seriatim_client *c)
 {
-    srt_push *p = &c->push;
+    srt_push *p = c->push;
+    size_t others = p->outcomes ? srt_pipeline_flying(c) - p->flying : 0;
     int status = SERIATIM_OK;
     while (status == SERIATIM_OK && p->opened < p->chunk_count &&
-           (p->flying == 0 || p->flying + p->chunks[p->opened].bytes <= PUSH_FLYING_BYTES)) {
+           (others + p->flying == 0 || others + p->flying + p->chunks[p->opened].bytes <= PUSH_FLYING_BYTES)) {
         size_t first = p->opened;
         while (p->opened < p->chunk_count && p->chunks[p->opened].shard == p->chunks[first].shard)
             p->opened++;
@@ -109,20 +113,20 @@ static int push_open_shards(seriatim_client *c)
 /* Chunk i has its outcome: what is left of it, or its shard's next one, may go. */
 int srt_push_go_on(seriatim_client *c, size_t i)
 {
-    srt_push *p = &c->push;
+    srt_push *p = c->push;
     size_t next = p->chunks[i].count ? i : i + 1;
     if (c->stale || c->failed != SERIATIM_OK)
         return SERIATIM_OK;
     if (next < p->chunk_count && p->chunks[next].shard == p->chunks[i].shard &&
         srt_push_send_chunk(c, next) != SERIATIM_OK)
         return c->failed;
-    return push_open_shards(c);
+    return srt_push_open_shards(c);
 }
 
 /* Room for every place that may be refused: an answer must not fail for lack of memory. */
 static int push_make_room(seriatim_client *c, const srt_queue *queue)
 {
-    srt_push *p = &c->push;
+    srt_push *p = c->push;
     void *refused = p->refused;
     if (!p->may_refuse && !srt_push_refuses(queue->now.on_waiting))
         return SERIATIM_OK;
@@ -143,5 +147,5 @@ int srt_push_send(seriatim_client *c, srt_queue *queue)
         status = srt_push_make_handles(c, queue);
     if (status == SERIATIM_OK)
         status = srt_push_plan(c, queue->shards_count);
-    return status == SERIATIM_OK ? push_open_shards(c) : srt_client_fail(c, status);
+    return status == SERIATIM_OK ? srt_push_open_shards(c) : srt_client_fail(c, status);
 }

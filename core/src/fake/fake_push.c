@@ -173,7 +173,7 @@ static int fake_push_all(srt_fake_queue *q, srt_push *p, fake_pushed *pushed)
 /* What may fail for lack of memory, before a job is kept. */
 static int fake_prepare(srt_fake *fake, const srt_fake_queue *q, fake_pushed **pushed)
 {
-    srt_push *p = &fake->client->push;
+    srt_push *p = fake->client->push;
     void *refused = p->refused;
     int status = srt_push_make_handles(fake->client, q->known);
     if (status != SERIATIM_OK)
@@ -188,7 +188,7 @@ static int fake_prepare(srt_fake *fake, const srt_fake_queue *q, fake_pushed **p
 int srt_fake_push(srt_fake *fake, int64_t now)
 {
     seriatim_client *c = fake->client;
-    srt_push *p = &c->push;
+    srt_push *p = c->push;
     fake_pushed *pushed = NULL;
     srt_fake_queue *q;
     int status = srt_push_seal(c);

@@ -1,0 +1,532 @@
+/*
+ * pipeline.c - pushes of several queues in one operation. The jobs of a queue, of all its pushes, are one srt_push,
+ * here a part; so they go in as few chunks as those of one push. The parts share the connection and what may fly on it.
+ */
+#include "base/printable.h"
+#include "client/push.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#define PIPELINE_SHOWN 48                    /* bytes of a queue's name in an error */
+#define PIPELINE_KEEP_PUSHES ((size_t)65536) /* a larger pipeline gives its memory back */
+
+typedef struct srt_queue_part {
+    srt_push push; /* the first member: the subject of its requests is the part */
+    size_t queue;
+    int stale; /* its layout is to be loaded (again) */
+    int64_t stale_generation;
+    int planned;                 /* its chunks are made */
+    seriatim_error error, cause; /* how it ended; cause: why, before the error said how much was written */
+} srt_queue_part;
+
+/* One push: jobs[first .. first + count) of a part. */
+typedef struct srt_piped {
+    srt_queue_part *part;
+    size_t first, count;
+    int handles; /* wanted */
+} srt_piped;
+
+typedef struct srt_pipeline {
+    srt_queue_part **parts; /* made; part_count of them are in use */
+    size_t part_count, part_cap;
+    srt_piped *pushes;
+    size_t push_count, push_cap;
+    int open, wants_handles;
+    seriatim_error failure;              /* why it cannot be sent */
+    int64_t replicas, wait_ms, limit_ms; /* the strictest of all pushes; limit_ms 0: no push yet */
+} srt_pipeline;
+
+/* ---- Collecting ------------------------------------------------------------------------------ */
+
+static void pipeline_free(seriatim_client *c)
+{
+    srt_pipeline *pl = c->pipeline;
+    size_t i;
+    for (i = 0; i < pl->part_cap && pl->parts[i]; i++) {
+        srt_push_free(c->mem, &pl->parts[i]->push);
+        srt_free(c->mem, pl->parts[i], sizeof *pl->parts[i]);
+    }
+    srt_free(c->mem, pl->parts, pl->part_cap * sizeof *pl->parts);
+    srt_free(c->mem, pl->pushes, pl->push_cap * sizeof *pl->pushes);
+    srt_free(c->mem, pl, sizeof *pl);
+}
+
+int seriatim_pipeline_begin(seriatim_client *c)
+{
+    srt_pipeline *pl = c->pipeline;
+    int status = srt_client_begin(c);
+    if (status != SERIATIM_OK)
+        return status;
+    if (!pl) {
+        pl = c->pipeline = srt_alloc(c->mem, sizeof *pl);
+        if (!pl)
+            return srt_fail_plain(&c->error, SERIATIM_NOMEM);
+        srt_client_on_free(c, pipeline_free);
+    }
+    if (pl->push_cap > PIPELINE_KEEP_PUSHES) {
+        srt_free(c->mem, pl->pushes, pl->push_cap * sizeof *pl->pushes);
+        pl->pushes = NULL;
+        pl->push_cap = 0;
+    }
+    pl->part_count = pl->push_count = 0;
+    pl->replicas = pl->wait_ms = pl->limit_ms = 0;
+    srt_error_clear(&pl->failure);
+    pl->open = 1;
+    return SERIATIM_OK;
+}
+
+static int pipeline_fail(seriatim_client *c, int status)
+{
+    c->pipeline->failure = c->error;
+    return status;
+}
+
+/* The part of the queue, which is made if it has none. NULL: out of memory. */
+static srt_queue_part *pipeline_part(seriatim_client *c, size_t queue)
+{
+    srt_pipeline *pl = c->pipeline;
+    void *parts = pl->parts;
+    size_t i, cap = pl->part_cap;
+    for (i = 0; i < pl->part_count; i++)
+        if (pl->parts[i]->queue == queue)
+            return pl->parts[i];
+    if (srt_grow(c->mem, &parts, &pl->part_cap, i + 1, sizeof *pl->parts) != SERIATIM_OK)
+        return NULL;
+    pl->parts = parts;
+    memset(pl->parts + cap, 0, (pl->part_cap - cap) * sizeof *pl->parts);
+    if (!pl->parts[i] && !(pl->parts[i] = srt_alloc(c->mem, sizeof **pl->parts)))
+        return NULL;
+    pl->part_count++;
+    pl->parts[i]->queue = queue;
+    pl->parts[i]->planned = 0;
+    pl->parts[i]->stale_generation = 0;
+    srt_error_clear(&pl->parts[i]->error);
+    srt_error_clear(&pl->parts[i]->cause);
+    c->push = &pl->parts[i]->push;
+    srt_push_open(c);
+    return pl->parts[i];
+}
+
+/* The push that was begun last is whole: its options join those of the others. */
+static void pipeline_close_push(seriatim_client *c)
+{
+    srt_pipeline *pl = c->pipeline;
+    srt_piped *last = pl->push_count ? &pl->pushes[pl->push_count - 1] : NULL;
+    srt_push *p;
+    if (!last)
+        return;
+    p = &last->part->push;
+    last->count = p->job_count - last->first;
+    last->handles = p->wants_handles;
+    p->wants_handles |= pl->wants_handles;
+    if (p->replicas > pl->replicas)
+        pl->replicas = p->replicas;
+    if (p->replicas > 0 && p->wait_ms > pl->wait_ms)
+        pl->wait_ms = p->wait_ms;
+    if (pl->limit_ms == 0 || p->limit_ms < pl->limit_ms)
+        pl->limit_ms = p->limit_ms;
+    if (p->failure.status != SERIATIM_OK && pl->failure.status == SERIATIM_OK)
+        pl->failure = p->failure;
+    p->open = 0;
+}
+
+static int pipeline_check_open(seriatim_client *c)
+{
+    srt_pipeline *pl = c->pipeline;
+    if (!pl || !pl->open)
+        return srt_fail(&c->error, SERIATIM_INVALID, "no pipeline was begun");
+    pipeline_close_push(c);
+    if (pl->failure.status != SERIATIM_OK)
+        c->error = pl->failure;
+    return pl->failure.status;
+}
+
+int seriatim_pipeline_push(seriatim_client *c, size_t queue)
+{
+    srt_pipeline *pl = c->pipeline;
+    int status = pipeline_check_open(c);
+    void *pushes;
+    srt_queue_part *part;
+    if (status != SERIATIM_OK)
+        return status;
+    if (!srt_client_queue_at(c, queue))
+        return pipeline_fail(c, SERIATIM_INVALID);
+    pushes = pl->pushes;
+    part = srt_grow(c->mem, &pushes, &pl->push_cap, pl->push_count + 1, sizeof *pl->pushes) == SERIATIM_OK
+               ? pipeline_part(c, queue)
+               : NULL;
+    pl->pushes = pushes;
+    if (!part)
+        return pipeline_fail(c, srt_fail_plain(&c->error, SERIATIM_NOMEM));
+    c->push = &part->push;
+    c->queue = queue;
+    pl->wants_handles = part->push.wants_handles;
+    part->push.wants_handles = 0;
+    srt_push_default_options(&part->push);
+    part->push.first = part->push.job_count;
+    part->push.open = 1;
+    memset(&pl->pushes[pl->push_count], 0, sizeof *pl->pushes);
+    pl->pushes[pl->push_count].part = part;
+    pl->pushes[pl->push_count++].first = part->push.job_count;
+    return SERIATIM_OK;
+}
+
+/* ---- The parts as one operation -------------------------------------------------------------- */
+
+/* What the client and the files of a push take for the present push. */
+static void pipeline_turn_to(seriatim_client *c, srt_queue_part *part)
+{
+    c->push = &part->push;
+    c->queue = part->queue;
+    c->stale = part->stale;
+    c->stale_generation = part->stale_generation;
+}
+
+/* Runs `act` for each part, and comes back to the present one. */
+static void pipeline_each(seriatim_client *c, void (*act)(seriatim_client *c, srt_queue_part *part))
+{
+    srt_pipeline *pl = c->pipeline;
+    srt_push *push = c->push;
+    size_t queue = c->queue, i;
+    int stale = c->stale;
+    int64_t generation = c->stale_generation;
+    for (i = 0; i < pl->part_count; i++) {
+        pipeline_turn_to(c, pl->parts[i]);
+        act(c, pl->parts[i]);
+    }
+    c->push = push;
+    c->queue = queue;
+    c->stale = stale;
+    c->stale_generation = generation;
+}
+
+size_t srt_pipeline_flying(const seriatim_client *c)
+{
+    size_t i, bytes = 0;
+    for (i = 0; i < c->pipeline->part_count; i++)
+        bytes += c->pipeline->parts[i]->push.flying;
+    return bytes;
+}
+
+/* An answer must not fail for lack of memory. */
+static int pipeline_make_outcomes(seriatim_client *c)
+{
+    srt_push *p = c->push;
+    if (p->outcomes)
+        return SERIATIM_OK;
+    p->outcomes = srt_arena_alloc(&p->handle_arena, p->job_count + 1);
+    if (!p->outcomes)
+        return srt_fail_plain(&c->error, SERIATIM_NOMEM);
+    memset(p->outcomes, 0, p->job_count + 1);
+    return SERIATIM_OK;
+}
+
+/* Each layout is known, and each queue exists, before anything is written. */
+static int pipeline_send(seriatim_client *c, srt_queue *queue)
+{
+    srt_pipeline *pl = c->pipeline;
+    size_t i;
+    (void)queue;
+    ((srt_queue_part *)c->push)->stale = 0;
+    for (i = 0; i < pl->part_count; i++)
+        if (pl->parts[i]->stale) {
+            pipeline_turn_to(c, pl->parts[i]);
+            return SERIATIM_OK;
+        }
+    for (i = 0; i < pl->part_count; i++)
+        if (pl->parts[i]->push.job_count && c->registry.queues[pl->parts[i]->queue]->shards_count == 0) {
+            pipeline_turn_to(c, pl->parts[i]);
+            return srt_push_send(c, c->registry.queues[c->queue]);
+        }
+    for (i = 0; i < pl->part_count && c->failed == SERIATIM_OK; i++) {
+        if (pl->parts[i]->planned || pl->parts[i]->push.job_count == 0)
+            continue;
+        pipeline_turn_to(c, pl->parts[i]);
+        if (pipeline_make_outcomes(c) != SERIATIM_OK)
+            return srt_client_fail(c, SERIATIM_NOMEM);
+        pl->parts[i]->planned = 1;
+        srt_push_send(c, c->registry.queues[c->queue]);
+    }
+    return c->failed;
+}
+
+static void pipeline_before_answer(seriatim_client *c, const srt_request *r)
+{
+    if (r->subject)
+        pipeline_turn_to(c, r->subject);
+}
+
+static void pipeline_open_shards(seriatim_client *c, srt_queue_part *part)
+{
+    if (part->planned && !part->stale && c->failed == SERIATIM_OK)
+        srt_push_open_shards(c);
+}
+
+static void pipeline_ask_replicas(seriatim_client *c, srt_queue_part *part)
+{
+    (void)part;
+    srt_push_ask_replicas(c);
+}
+
+/* An answer was taken: sends what may follow it, and with the last one loads the layouts that have grown old. */
+static int pipeline_go_on(seriatim_client *c)
+{
+    srt_pipeline *pl = c->pipeline;
+    size_t i;
+    c->stale = 0;
+    pipeline_each(c, pipeline_open_shards);
+    pipeline_each(c, pipeline_ask_replicas);
+    for (i = 0; i < pl->part_count && c->asked == 1 && !c->stale; i++)
+        if (pl->parts[i]->stale)
+            pipeline_turn_to(c, pl->parts[i]);
+    return c->failed;
+}
+
+static int pipeline_on_reply(seriatim_client *c, srt_request *r, const srt_reply *reply)
+{
+    srt_pipeline *pl = c->pipeline;
+    size_t i;
+    for (i = 0; !r->subject && i < pl->part_count; i++)
+        if (pl->parts[i]->push.unsure) {
+            pipeline_turn_to(c, pl->parts[i]);
+            srt_push_take_answer(c, r, reply);
+        }
+    if (r->subject)
+        srt_push_take_answer(c, r, reply);
+    return pipeline_go_on(c);
+}
+
+static int pipeline_on_refused(seriatim_client *c, srt_request *r, const seriatim_error *error)
+{
+    srt_pipeline *pl = c->pipeline;
+    size_t i;
+    for (i = 0; !r->subject && i < pl->part_count; i++)
+        if (pl->parts[i]->push.unsure) {
+            pipeline_turn_to(c, pl->parts[i]);
+            srt_push_take_refusal(c, r, error);
+        }
+    if (r->subject)
+        srt_push_take_refusal(c, r, error);
+    return pipeline_go_on(c);
+}
+
+static int pipeline_on_stale(seriatim_client *c, srt_request *r, int left)
+{
+    srt_queue_part *part = r->subject;
+    part->stale = 1;
+    part->stale_generation = c->stale_generation;
+    part->planned = 0;
+    srt_push_take_stale(c, r, left);
+    return pipeline_go_on(c);
+}
+
+static void pipeline_part_disconnected(seriatim_client *c, srt_queue_part *part)
+{
+    (void)part;
+    srt_push_on_disconnected(c);
+}
+
+static void pipeline_on_disconnected(seriatim_client *c)
+{
+    pipeline_each(c, pipeline_part_disconnected);
+}
+
+/* ---- The end --------------------------------------------------------------------------------- */
+
+static int pipeline_rank(int status)
+{
+    return status == SERIATIM_OK ? 0 : status == SERIATIM_REPLICAS ? 1 : status == SERIATIM_UNKNOWN_OUTCOME ? 3 : 2;
+}
+
+/* The worst that became of a queue: an unknown outcome, then a failure, then too few replicas. Names each such queue.
+ */
+static int pipeline_name_failures(seriatim_client *c)
+{
+    srt_pipeline *pl = c->pipeline;
+    const srt_queue_part *worst = pl->parts[0];
+    char text[sizeof c->error.message] = "", name[PIPELINE_SHOWN];
+    size_t i, failed = 0, at = 0;
+    for (i = 0; i < pl->part_count; i++) {
+        failed += pl->parts[i]->error.status != SERIATIM_OK;
+        if (pipeline_rank(pl->parts[i]->error.status) > pipeline_rank(worst->error.status))
+            worst = pl->parts[i];
+    }
+    c->error = worst->error;
+    if (failed == 0 || pl->part_count == 1)
+        return worst->error.status;
+    for (i = 0; i < pl->part_count; i++) {
+        const srt_bytes *queue = &c->registry.queues[pl->parts[i]->queue]->name;
+        if (pl->parts[i]->error.status == SERIATIM_OK || at >= sizeof text - 1)
+            continue;
+        srt_printable_start(queue->data, queue->len, name, sizeof name);
+        at += (size_t)snprintf(text + at, sizeof text - at, "%squeue %s: %.*s", at ? "; " : "", name,
+                               (int)(sizeof text / failed > 64 ? sizeof text / failed - 64 : 16),
+                               pl->parts[i]->error.message);
+    }
+    return srt_fail(&c->error, worst->error.status, "%s", text);
+}
+
+/* Of a part that failed as a whole: what was sent and not answered, where nobody can say whether it was written. */
+static void pipeline_mark_doubtful(srt_queue_part *part, int status)
+{
+    srt_push *p = &part->push;
+    size_t i;
+    for (i = 0; (status == SERIATIM_PROTOCOL || status == SERIATIM_UNKNOWN_OUTCOME) && i < p->chunk_count; i++)
+        if (p->chunks[i].sequence != 0)
+            srt_push_mark(p, &p->chunks[i], SERIATIM_JOB_UNKNOWN);
+}
+
+/* Ends a part, of an operation that failed by `why` (OK: it did not), or that is given up. */
+static void pipeline_end_part(seriatim_client *c, srt_queue_part *part, const seriatim_error *why, int given_up)
+{
+    srt_push *p = &part->push;
+    int whole, status;
+    if (!given_up)
+        srt_push_settle_unsure(p);
+    whole = p->pending_jobs == 0 && p->unsure == 0;
+    part->cause = p->failure.status != SERIATIM_OK ? p->failure : *why;
+    c->error = *why;
+    if (given_up && !whole) {
+        srt_push_on_give_up(c);
+        part->error = c->error;
+        return;
+    }
+    if (!whole)
+        pipeline_mark_doubtful(part, why->status);
+    status = srt_push_on_end(c, whole ? SERIATIM_OK : why->status);
+    part->error = c->error;
+    if (status == SERIATIM_OK)
+        srt_error_clear(&part->error);
+}
+
+static int pipeline_end(seriatim_client *c, const seriatim_error *why, int given_up)
+{
+    srt_pipeline *pl = c->pipeline;
+    size_t i;
+    for (i = 0; i < pl->part_count; i++) {
+        pipeline_turn_to(c, pl->parts[i]);
+        pipeline_end_part(c, pl->parts[i], why, given_up);
+    }
+    return pipeline_name_failures(c);
+}
+
+static int pipeline_on_end(seriatim_client *c, int failed)
+{
+    seriatim_error why = {0, ""};
+    if (failed != SERIATIM_OK)
+        why = c->error;
+    return pipeline_end(c, &why, 0);
+}
+
+static void pipeline_on_give_up(seriatim_client *c)
+{
+    seriatim_error why = c->error;
+    pipeline_end(c, &why, 1);
+}
+
+/* ---- Sending, and what came of it ------------------------------------------------------------ */
+
+/* The options of all pushes hold for each part. The first queue that has jobs, or SRT_NO_QUEUE. */
+static size_t pipeline_prepare(seriatim_client *c)
+{
+    srt_pipeline *pl = c->pipeline;
+    size_t i, first = SRT_NO_QUEUE;
+    for (i = pl->part_count; i-- > 0;) {
+        srt_queue_part *part = pl->parts[i];
+        srt_push *p = &part->push;
+        p->replicas = pl->replicas;
+        p->wait_ms = pl->wait_ms;
+        p->limit_ms = pl->limit_ms;
+        p->connection = 0;
+        p->pending_jobs = p->job_count;
+        part->stale = p->job_count && srt_client_layout_is_old(c, c->registry.queues[part->queue]);
+        if (p->job_count == 0)
+            continue;
+        first = part->queue;
+        c->push = p;
+    }
+    return first;
+}
+
+int seriatim_pipeline_send(seriatim_client *c)
+{
+    static const srt_operation operation = {
+        .creates = 1,
+        .rereads = 1,
+        .warns = 1,
+        .limited = 1,
+        .every_answer = 1,
+        .send = pipeline_send,
+        .before_answer = pipeline_before_answer,
+        .on_reply = pipeline_on_reply,
+        .on_refused = pipeline_on_refused,
+        .on_stale = pipeline_on_stale,
+        .on_end = pipeline_on_end,
+        .on_disconnected = pipeline_on_disconnected,
+        .on_give_up = pipeline_on_give_up,
+    };
+    int status;
+    size_t queue;
+    if (c->before_begin)
+        c->before_begin(c->host);
+    status = pipeline_check_open(c);
+    if (status == SERIATIM_OK)
+        status = srt_client_check_identity(c);
+    if (c->pipeline)
+        c->pipeline->open = 0;
+    if (status != SERIATIM_OK) {
+        c->status = status;
+        return status;
+    }
+    queue = pipeline_prepare(c);
+    return queue == SRT_NO_QUEUE ? SERIATIM_OK : srt_client_start(c, &operation, queue);
+}
+
+static const srt_piped *pipeline_piped(const seriatim_client *c, size_t push)
+{
+    return c->pipeline && push < c->pipeline->push_count ? &c->pipeline->pushes[push] : NULL;
+}
+
+int seriatim_pipeline_outcome(const seriatim_client *c, size_t push, size_t job)
+{
+    const srt_piped *piped = pipeline_piped(c, push);
+    const char *outcomes = piped ? piped->part->push.outcomes : NULL;
+    int outcome = outcomes && job < piped->count ? outcomes[piped->first + job] : 0;
+    return outcome ? outcome : SERIATIM_JOB_UNWRITTEN;
+}
+
+int seriatim_pipeline_result(const seriatim_client *c, size_t push, seriatim_push_counts *counts, seriatim_error *error)
+{
+    const srt_piped *piped = pipeline_piped(c, push);
+    size_t i, unknown = 0, unwritten = 0;
+    memset(counts, 0, sizeof *counts);
+    srt_error_clear(error);
+    if (!piped)
+        return srt_fail(error, SERIATIM_INVALID, "there is no push with the number %lu", (unsigned long)push);
+    for (i = 0; i < piped->count; i++) {
+        int outcome = seriatim_pipeline_outcome(c, push, i);
+        counts->added += outcome == SERIATIM_JOB_ADDED;
+        counts->folded += outcome == SERIATIM_JOB_FOLDED;
+        counts->refused += outcome == SERIATIM_JOB_REFUSED;
+        counts->scheduled += outcome == SERIATIM_JOB_SCHEDULED;
+        counts->stale += outcome == SERIATIM_JOB_STALE;
+        unwritten += outcome == SERIATIM_JOB_UNWRITTEN;
+        unknown += outcome == SERIATIM_JOB_UNKNOWN;
+    }
+    if (unknown)
+        *error = piped->part->error;
+    else if (unwritten)
+        *error = piped->part->cause;
+    else if (piped->count && piped->part->error.status == SERIATIM_REPLICAS)
+        *error = piped->part->error;
+    return error->status;
+}
+
+const seriatim_text *seriatim_pipeline_handles(const seriatim_client *c, size_t push, size_t *count)
+{
+    const srt_piped *piped = pipeline_piped(c, push);
+    const srt_push *p = piped ? &piped->part->push : NULL;
+    *count = piped && piped->handles && p->handle_count ? piped->count : 0;
+    return *count ? p->handles + piped->first : NULL;
+}

@@ -1,0 +1,572 @@
+/* test_pipeline.c - pushes of several queues in one operation, against a real redis-server and a scripted peer. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "client/push.h"
+#include "link_fixture.h"
+#include "peer.h"
+
+/* ---- Against Redis --------------------------------------------------------------------------- */
+
+/* A link whose client has the queues PREFIX-a (3 shards) and PREFIX-b (2 shards) as its numbers 0 and 1. */
+static seriatim_link *link_to_two(const redis_process *s, const char *prefix)
+{
+    char a[64], b[64];
+    seriatim_link *link;
+    seriatim_queue_settings settings;
+    size_t queue;
+    snprintf(a, sizeof a, "%s-a", prefix);
+    snprintf(b, sizeof b, "%s-b", prefix);
+    link = link_to_queue(s->url, a, 3, "merge");
+    seriatim_queue_settings_init(&settings);
+    settings.name = b;
+    settings.name_len = strlen(b);
+    settings.shards_count = 2;
+    settings.fold = "list";
+    assert_int_equal(seriatim_client_queue(seriatim_link_client(link), &settings, &queue), SERIATIM_OK);
+    assert_int_equal(queue, 1);
+    return link;
+}
+
+static void begin(seriatim_link *link)
+{
+    assert_int_equal(seriatim_pipeline_begin(seriatim_link_client(link)), SERIATIM_OK);
+}
+
+static void push(seriatim_link *link, size_t queue)
+{
+    assert_int_equal(seriatim_pipeline_push(seriatim_link_client(link), queue), SERIATIM_OK);
+}
+
+static int finish(seriatim_link *link)
+{
+    int status = seriatim_pipeline_send(seriatim_link_client(link));
+    return status == SERIATIM_OK ? link_drive(link) : status;
+}
+
+static seriatim_push_counts counts_of(seriatim_link *link, size_t number, int status)
+{
+    seriatim_push_counts counts;
+    seriatim_error error;
+    assert_int_equal(seriatim_pipeline_result(seriatim_link_client(link), number, &counts, &error), status);
+    assert_int_equal(error.status, status);
+    return counts;
+}
+
+/* How many commands Redis has executed for clients, scripts as one. */
+static long long commands(const redis_process *s)
+{
+    redisContext *c = connect_redis(s);
+    redisReply *r = redisCommand(c, "INFO commandstats");
+    const char *names[] = {"cmdstat_evalsha:calls=", "cmdstat_eval:calls="};
+    long long total = 0;
+    size_t i;
+    for (i = 0; i < 2; i++) {
+        const char *at = strstr(r->str, names[i]);
+        total += at ? atoll(at + strlen(names[i])) : 0;
+    }
+    freeReplyObject(r);
+    redisFree(c);
+    return total;
+}
+
+static void test_r_pipe_1_the_pushes_of_a_queue_are_one_push(void **state)
+{
+    redis_process *s = *state;
+    seriatim_link *link = link_to_two(s, "one");
+    seriatim_push_counts counts;
+    long long before;
+    int i;
+    begin(link);
+    push(link, 0);
+    link_add_job(link, "warm", "1", NULL);
+    push(link, 1);
+    link_add_job(link, "warm", "1", NULL);
+    assert_int_equal(finish(link), SERIATIM_OK);
+    before = commands(s);
+    begin(link);
+    for (i = 0; i < 400; i++) {
+        char id[32];
+        snprintf(id, sizeof id, "id-%d", i);
+        push(link, (size_t)i % 2);
+        link_add_job(link, id, "1", NULL);
+    }
+    assert_int_equal(finish(link), SERIATIM_OK);
+    assert_int_equal(commands(s) - before, 5); /* one for each shard */
+    for (i = 0; i < 400; i++) {
+        counts = counts_of(link, (size_t)i, SERIATIM_OK);
+        assert_int_equal(counts.added, 1);
+    }
+    assert_int_equal(waiting_payloads(s, "one-a", 3), 201);
+    assert_int_equal(waiting_payloads(s, "one-b", 2), 201);
+    seriatim_link_free(link);
+}
+
+static void test_r_pipe_1_each_push_has_its_own_counts(void **state)
+{
+    static const char outcomes[] = "nfrnst";
+    redis_process *s = *state;
+    seriatim_link *link = link_to_queue(s->url, "counts", 1, "merge");
+    seriatim_client *c = seriatim_link_client(link);
+    seriatim_queue_settings settings;
+    seriatim_job job;
+    size_t queue, count, i;
+    seriatim_queue_settings_init(&settings);
+    settings.name = "counts";
+    settings.name_len = 6;
+    settings.shards_count = 1;
+    settings.remember_score = 60;
+    assert_int_equal(seriatim_client_queue(c, &settings, &queue), SERIATIM_OK);
+    begin(link);
+    push(link, 0);
+    link_add_job(link, "a", "1", NULL);
+    push(link, 0);
+    link_add_job(link, "a", "2", NULL);
+    push(link, 0);
+    assert_int_equal(seriatim_push_want_handles(c), SERIATIM_OK);
+    link_add_job(link, "a", "3", "reject");
+    link_add_job(link, "b", "1", NULL);
+    push(link, 0);
+    seriatim_job_init(&job);
+    job.id = "c";
+    job.id_len = 1;
+    job.deliver_when = SERIATIM_DELAY;
+    job.deliver_time = 60;
+    assert_int_equal(seriatim_push_job(c, &job), SERIATIM_OK);
+    push(link, 0);
+    assert_int_equal(finish(link), SERIATIM_OK);
+    assert_int_equal(counts_of(link, 0, SERIATIM_OK).added, 1);
+    assert_int_equal(counts_of(link, 1, SERIATIM_OK).folded, 1);
+    assert_int_equal(counts_of(link, 2, SERIATIM_OK).refused, 1);
+    assert_int_equal(counts_of(link, 2, SERIATIM_OK).added, 1);
+    assert_int_equal(counts_of(link, 3, SERIATIM_OK).scheduled, 1);
+    assert_int_equal(counts_of(link, 4, SERIATIM_OK).added, 0);
+    for (i = 0; i < 5; i++)
+        assert_int_equal(seriatim_pipeline_outcome(c, i < 2 ? i : i < 4 ? 2 : 3, i == 3 ? 1 : 0), outcomes[i]);
+    assert_null(seriatim_pipeline_handles(c, 0, &count));
+    assert_int_equal(count, 0); /* it asked for none */
+    assert_null(seriatim_pipeline_handles(c, 2, &count)[0].data);
+    assert_non_null(strstr(seriatim_pipeline_handles(c, 2, &count)[1].data, ""));
+    assert_int_equal(count, 2);
+    assert_non_null(seriatim_pipeline_handles(c, 3, &count)[0].data);
+    seriatim_link_free(link);
+}
+
+static void test_a_stale_score_is_told_of_its_push(void **state)
+{
+    redis_process *s = *state;
+    seriatim_link *link = link_to_queue(s->url, "scores", 1, "merge");
+    seriatim_client *c = seriatim_link_client(link);
+    seriatim_queue_settings settings;
+    seriatim_job job;
+    size_t queue;
+    unsigned char stored[16];
+    double score = 7, until = 9e15;
+    redisContext *redis = connect_redis(s);
+    seriatim_queue_settings_init(&settings);
+    settings.name = "scores";
+    settings.name_len = 6;
+    settings.shards_count = 1;
+    settings.remember_score = 60;
+    assert_int_equal(seriatim_client_queue(c, &settings, &queue), SERIATIM_OK);
+    memcpy(stored, &score, 8);
+    memcpy(stored + 8, &until, 8);
+    freeReplyObject(redisCommand(redis, "HSET seriatim:{scores/0}:scores a %b", stored, sizeof stored));
+    redisFree(redis);
+    begin(link);
+    push(link, 0);
+    seriatim_job_init(&job);
+    job.id = "a";
+    job.id_len = 1;
+    job.has_score = 1;
+    job.score = 6;
+    assert_int_equal(seriatim_push_job(c, &job), SERIATIM_OK);
+    push(link, 0);
+    job.score = 8;
+    assert_int_equal(seriatim_push_job(c, &job), SERIATIM_OK);
+    assert_int_equal(finish(link), SERIATIM_OK);
+    assert_int_equal(counts_of(link, 0, SERIATIM_OK).stale, 1);
+    assert_int_equal(seriatim_pipeline_outcome(c, 0, 0), SERIATIM_JOB_STALE);
+    assert_int_equal(counts_of(link, 1, SERIATIM_OK).added, 1);
+    seriatim_link_free(link);
+}
+
+static void test_r_pipe_2_a_wrong_job_stops_all_pushes(void **state)
+{
+    redis_process *s = *state;
+    seriatim_link *link = link_to_two(s, "wrong");
+    seriatim_client *c = seriatim_link_client(link);
+    seriatim_job job;
+    begin(link);
+    push(link, 0);
+    link_add_job(link, "a", "1", NULL);
+    push(link, 0);
+    link_add_job(link, "b", "1", NULL);
+    seriatim_job_init(&job);
+    assert_int_equal(seriatim_push_job(c, &job), SERIATIM_INVALID);
+    assert_string_equal(link_message(link), "jobs[1]: id is missing"); /* its place in its own push */
+    assert_int_equal(seriatim_pipeline_push(c, 1), SERIATIM_INVALID);
+    assert_int_equal(finish(link), SERIATIM_INVALID);
+    assert_string_equal(link_message(link), "jobs[1]: id is missing");
+    assert_int_equal(ask_redis(s, "EXISTS seriatim:{wrong-a}:layout"), 0);
+    assert_int_equal(seriatim_pipeline_push(c, 0), SERIATIM_INVALID);
+    assert_string_equal(link_message(link), "no pipeline was begun");
+    begin(link);
+    assert_int_equal(seriatim_pipeline_push(c, 7), SERIATIM_INVALID);
+    assert_int_equal(finish(link), SERIATIM_INVALID);
+    begin(link);
+    push(link, 0);
+    assert_int_equal(seriatim_push_send(c), SERIATIM_INVALID);
+    assert_non_null(strstr(link_message(link), "seriatim_pipeline_send"));
+    begin(link);
+    assert_int_equal(finish(link), SERIATIM_OK); /* nothing to do */
+    begin(link);
+    push(link, 0);
+    assert_int_equal(finish(link), SERIATIM_OK);
+    assert_int_equal(ask_redis(s, "EXISTS seriatim:{wrong-a}:layout"), 0);
+    seriatim_link_free(link);
+}
+
+static void test_r_pipe_3_a_queue_that_fails_leaves_the_others_alone(void **state)
+{
+    redis_process *s = *state;
+    seriatim_link *link = link_to_two(s, "broken");
+    seriatim_client *c = seriatim_link_client(link);
+    seriatim_push_counts counts;
+    seriatim_error error;
+    size_t unwritten = 0, number;
+    int i;
+    ask_redis(s, "SET seriatim:{broken-a/0}:jobs x");
+    begin(link);
+    for (i = 0; i < 60; i++) {
+        char id[32];
+        snprintf(id, sizeof id, "id-%d", i);
+        push(link, (size_t)i % 2);
+        link_add_job(link, id, "1", NULL);
+    }
+    assert_int_equal(finish(link), SERIATIM_SERVER);
+    assert_ptr_equal(strstr(link_message(link), "queue broken-a: "), link_message(link));
+    assert_non_null(strstr(link_message(link), "WRONGTYPE"));
+    assert_null(strstr(link_message(link), "broken-b"));
+    for (number = 0; number < 60; number++) {
+        int status = seriatim_pipeline_result(c, number, &counts, &error);
+        if (seriatim_pipeline_outcome(c, number, 0) == SERIATIM_JOB_UNWRITTEN) {
+            assert_int_equal(number % 2, 0);
+            assert_int_equal(status, SERIATIM_SERVER);
+            assert_non_null(strstr(error.message, "WRONGTYPE"));
+            assert_int_equal(counts.added, 0);
+            unwritten++;
+        } else {
+            assert_int_equal(status, SERIATIM_OK);
+            assert_int_equal(counts.added, 1);
+        }
+    }
+    assert_in_range(unwritten, 1, 29);
+    assert_int_equal(waiting_payloads(s, "broken-b", 2), 30);
+    seriatim_link_free(link);
+}
+
+static void test_r_pipe_2_a_queue_without_a_layout_stops_all_pushes(void **state)
+{
+    redis_process *s = *state;
+    seriatim_link *link = link_to_two(s, "unknown");
+    seriatim_queue_settings settings;
+    size_t queue;
+    seriatim_queue_settings_init(&settings);
+    settings.name = "unknown-c";
+    settings.name_len = 9;
+    settings.shards_count = 0;
+    assert_int_equal(seriatim_client_queue(seriatim_link_client(link), &settings, &queue), SERIATIM_OK);
+    begin(link);
+    push(link, 0);
+    link_add_job(link, "a", "1", NULL);
+    push(link, 2);
+    link_add_job(link, "a", "1", NULL);
+    assert_int_equal(finish(link), SERIATIM_INVALID);
+    assert_non_null(strstr(link_message(link), "queue unknown-c: the queue does not exist"));
+    assert_int_equal(counts_of(link, 0, SERIATIM_INVALID).added, 0);
+    assert_int_equal(waiting_payloads(s, "unknown-a", 3), 0);
+    ask_redis(s, "SET seriatim:{unknown-b}:layout nonsense");
+    begin(link);
+    push(link, 0);
+    link_add_job(link, "a", "1", NULL);
+    push(link, 1);
+    link_add_job(link, "a", "1", NULL);
+    assert_true(finish(link) != SERIATIM_OK);
+    assert_int_equal(waiting_payloads(s, "unknown-a", 3), 0);
+    seriatim_link_free(link);
+}
+
+/* More than may be on its way at once, and more jobs than a chunk holds. */
+static void test_r_pipe_4_a_large_pipeline_goes_in_bounded_writes(void **state)
+{
+    enum { JOBS = 30000 };
+    redis_process *s = *state;
+    seriatim_link *link = link_to_two(s, "large");
+    seriatim_push_counts counts;
+    char payload[200];
+    int i, added = 0, status;
+    memset(payload, '7', sizeof payload);
+    payload[sizeof payload - 1] = '\0';
+    begin(link);
+    for (i = 0; i < JOBS; i++) {
+        char id[32];
+        snprintf(id, sizeof id, "id-%d", i);
+        if (i % 10 == 0)
+            push(link, (size_t)(i / 10) % 2);
+        link_add_job(link, id, payload, NULL);
+    }
+    assert_int_equal(seriatim_pipeline_send(seriatim_link_client(link)), SERIATIM_OK);
+    do {
+        status = seriatim_link_step(link);
+        assert_true(status != SERIATIM_AGAIN || srt_pipeline_flying(seriatim_link_client(link)) <= (size_t)256 * 1024);
+        if (status == SERIATIM_AGAIN)
+            seriatim_link_wait(link);
+    } while (status == SERIATIM_AGAIN);
+    assert_int_equal(status, SERIATIM_OK);
+    for (i = 0; i < JOBS / 10; i++) {
+        counts = counts_of(link, (size_t)i, SERIATIM_OK);
+        added += (int)counts.added;
+    }
+    assert_int_equal(added, JOBS);
+    assert_int_equal(waiting_payloads(s, "large-a", 3) + waiting_payloads(s, "large-b", 2), JOBS);
+    seriatim_link_free(link);
+}
+
+/* ---- Against a scripted peer ------------------------------------------------------------------ */
+
+/* Connected, with the queues Q and R, whose layouts are not known yet. */
+static seriatim_client *client_of_two(const seriatim_options *options, int64_t shards)
+{
+    seriatim_client *c = new_client(options, shards, "keep");
+    seriatim_queue_settings settings;
+    size_t queue;
+    if (!c)
+        return NULL;
+    seriatim_queue_settings_init(&settings);
+    settings.name = "R";
+    settings.name_len = 1;
+    settings.shards_count = shards;
+    if (seriatim_client_queue(c, &settings, &queue) == SERIATIM_OK &&
+        srt_client_connected(c, NULL, NULL, 0) == SERIATIM_OK)
+        return c;
+    seriatim_client_free(c);
+    return NULL;
+}
+
+/* Pushes of ten jobs each, to the two queues by turns: the ids id-0 .. id-(10 * pushes - 1). */
+static int collect(seriatim_client *c, int pushes, int replicas)
+{
+    int i, status = seriatim_pipeline_begin(c);
+    for (i = 0; i < pushes && status == SERIATIM_OK; i++) {
+        status = seriatim_pipeline_push(c, (size_t)i % 2);
+        if (status == SERIATIM_OK && i == 0)
+            status = seriatim_push_replicas(c, replicas, 0.25);
+        if (status == SERIATIM_OK)
+            status = add_jobs(c, 10 * i, 10);
+    }
+    return status == SERIATIM_OK ? seriatim_pipeline_send(c) : status;
+}
+
+static void assert_all_added(const seriatim_client *c, int pushes)
+{
+    int i;
+    for (i = 0; i < pushes; i++) {
+        seriatim_push_counts counts;
+        seriatim_error error;
+        assert_int_equal(seriatim_pipeline_result(c, (size_t)i, &counts, &error), SERIATIM_OK);
+        assert_int_equal(counts.added, 10);
+    }
+}
+
+static void test_r_pipe_3_a_layout_that_changed_is_loaded_for_its_queue_alone(void **state)
+{
+    int both;
+    (void)state;
+    for (both = 0; both < 2; both++) {
+        peer *p = new_peer(3);
+        seriatim_client *c = client_of_two(NULL, 3);
+        seriatim_error error = {0, ""};
+        assert_int_equal(collect(c, 20, 0), SERIATIM_OK);
+        assert_int_equal(peer_run(p, c, &error), SERIATIM_OK);
+        assert_int_equal(p->layouts, 2);
+        assert_int_equal(p->pushes, 6);
+        p->generation = 2;
+        p->stale_from = both ? 0 : 32;
+        p->jobs = 0;
+        memset(p->seen, 0, sizeof p->seen);
+        assert_int_equal(collect(c, 20, 0), SERIATIM_OK);
+        assert_int_equal(peer_run(p, c, &error), SERIATIM_OK);
+        assert_int_equal(p->layouts, both ? 4 : 3);
+        assert_int_equal(p->pushes, both ? 18 : 15);
+        assert_once(p, 200);
+        assert_all_added(c, 20);
+        free_peer(p);
+        seriatim_client_free(c);
+    }
+}
+
+/* Takes one command; its answer is lost, or heard. 0: there was none. */
+static int answer_one(peer *p, seriatim_client *c, int lost)
+{
+    static char out[16384];
+    seriatim_error error = {0, ""};
+    size_t len;
+    peer_take(p, c);
+    len = peer_parse(p);
+    if (len == 0)
+        return 0;
+    peer_answer(p, out, sizeof out);
+    p->in_len -= len;
+    memmove(p->in, p->in + len, p->in_len + 1);
+    if (!lost)
+        assert_int_equal(peer_say(p, c, out, &error), SERIATIM_OK);
+    return 1;
+}
+
+static void test_f2_r_pipe_3_a_cut_at_every_answer_applies_each_job_once(void **state)
+{
+    int cut, how, finished;
+    (void)state;
+    for (how = 0; how < 8; how++)
+        for (cut = 1, finished = 0; !finished; cut++) {
+            int lost = how & 1, reshards = how & 2, replicated = how & 4, i, going = 1;
+            peer *p = new_peer(3);
+            seriatim_client *c = client_of_two(NULL, 3);
+            seriatim_error error = {0, ""};
+            p->replicas = 1;
+            assert_int_equal(collect(c, 40, replicated ? 1 : 0), SERIATIM_OK);
+            for (i = 1; i <= cut && going; i++)
+                going = answer_one(p, c, lost && i == cut);
+            finished = !going;
+            reconnect(p, c);
+            if (reshards) {
+                p->generation = 2;
+                p->stale_from = 32;
+            }
+            assert_int_equal(peer_run(p, c, &error), SERIATIM_OK);
+            assert_once(p, 400);
+            assert_all_added(c, 40);
+            free_peer(p);
+            seriatim_client_free(c);
+            assert_true(cut < 50);
+        }
+}
+
+static void test_r_pipe_3_what_was_not_answered_is_told_of_each_push(void **state)
+{
+    peer *p = new_peer(3);
+    seriatim_client *c = client_of_two(NULL, 3);
+    seriatim_error error = {0, ""};
+    int i, unknown = 0;
+    (void)state;
+    assert_int_equal(collect(c, 20, 0), SERIATIM_OK);
+    for (i = 0; i < 2 + 3; i++) /* the layouts, and all shards of Q */
+        assert_true(answer_one(p, c, 0));
+    assert_int_equal(srt_client_give_up(c, SERIATIM_TIMEOUT, "late"), SERIATIM_UNKNOWN_OUTCOME);
+    assert_string_equal(message(c), "queue R: outcome unknown: 3 of 3 chunks (100 of 100 jobs) were sent and not "
+                                    "answered: shard 0 (43 jobs), shard 1 (28 jobs), shard 2 (29 jobs)");
+    for (i = 0; i < 20; i++) {
+        seriatim_push_counts counts;
+        int status = seriatim_pipeline_result(c, (size_t)i, &counts, &error);
+        assert_int_equal(status, i % 2 ? SERIATIM_UNKNOWN_OUTCOME : SERIATIM_OK);
+        assert_int_equal(seriatim_pipeline_outcome(c, (size_t)i, 0), i % 2 ? SERIATIM_JOB_UNKNOWN : SERIATIM_JOB_ADDED);
+        unknown += status != SERIATIM_OK;
+    }
+    assert_int_equal(unknown, 10);
+    srt_client_disconnected(c);
+    assert_int_equal(srt_client_connected(c, NULL, NULL, 0), SERIATIM_OK);
+    assert_int_equal(collect(c, 2, 0), SERIATIM_OK); /* nothing written yet: not in doubt */
+    assert_int_equal(srt_client_give_up(c, SERIATIM_TIMEOUT, "late"), SERIATIM_TIMEOUT);
+    assert_int_equal(seriatim_pipeline_outcome(c, 1, 0), SERIATIM_JOB_UNWRITTEN);
+    free_peer(p);
+    seriatim_client_free(c);
+}
+
+static void test_one_wait_counts_the_replicas_of_all_queues(void **state)
+{
+    int enough;
+    (void)state;
+    for (enough = 0; enough < 2; enough++) {
+        peer *p = new_peer(3);
+        seriatim_client *c = client_of_two(NULL, 3);
+        seriatim_push_counts counts;
+        seriatim_error error = {0, ""};
+        p->replicas = enough;
+        assert_int_equal(collect(c, 20, 1), SERIATIM_OK);
+        assert_int_equal(peer_run(p, c, &error), enough ? SERIATIM_OK : SERIATIM_REPLICAS);
+        assert_int_equal(p->waits, 1);
+        assert_once(p, 200);
+        assert_int_equal(seriatim_pipeline_result(c, 1, &counts, &error), enough ? SERIATIM_OK : SERIATIM_REPLICAS);
+        assert_int_equal(counts.added, 10);
+        free_peer(p);
+        seriatim_client_free(c);
+    }
+}
+
+static void test_the_strictest_options_hold(void **state)
+{
+    seriatim_client *c = client_of_two(NULL, 3);
+    (void)state;
+    assert_int_equal(seriatim_pipeline_begin(c), SERIATIM_OK);
+    assert_int_equal(seriatim_pipeline_push(c, 0), SERIATIM_OK);
+    assert_int_equal(seriatim_push_timeout(c, 3), SERIATIM_OK);
+    assert_int_equal(add_jobs(c, 0, 1), SERIATIM_OK);
+    assert_int_equal(seriatim_pipeline_push(c, 0), SERIATIM_OK);
+    assert_int_equal(seriatim_push_timeout(c, 5), SERIATIM_OK);
+    assert_int_equal(seriatim_pipeline_push(c, 1), SERIATIM_OK);
+    assert_int_equal(seriatim_push_replicas(c, 2, 0.5), SERIATIM_OK);
+    assert_int_equal(add_jobs(c, 0, 1), SERIATIM_OK);
+    assert_int_equal(seriatim_pipeline_send(c), SERIATIM_OK);
+    assert_int_equal(srt_client_whole_ms(c), 3000);
+    assert_int_equal(c->push->replicas, 2);
+    assert_int_equal(c->push->wait_ms, 500);
+    seriatim_client_free(c);
+}
+
+static int pipeline_with(const seriatim_options *options)
+{
+    seriatim_client *c = client_of_two(options, 3);
+    peer *p = new_peer(3);
+    seriatim_error error = {0, ""};
+    int ended = c && collect(c, 40, 0) == SERIATIM_OK && peer_run(p, c, &error) == SERIATIM_OK;
+    if (ended)
+        assert_once(p, 400);
+    free_peer(p);
+    seriatim_client_free(c);
+    return ended;
+}
+
+static void test_every_allocation_of_a_pipeline_may_fail(void **state)
+{
+    (void)state;
+    assert_every_allocation_may_fail(pipeline_with);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_r_pipe_1_the_pushes_of_a_queue_are_one_push),
+        cmocka_unit_test(test_r_pipe_1_each_push_has_its_own_counts),
+        cmocka_unit_test(test_a_stale_score_is_told_of_its_push),
+        cmocka_unit_test(test_r_pipe_2_a_wrong_job_stops_all_pushes),
+        cmocka_unit_test(test_r_pipe_2_a_queue_without_a_layout_stops_all_pushes),
+        cmocka_unit_test(test_r_pipe_3_a_queue_that_fails_leaves_the_others_alone),
+        cmocka_unit_test(test_r_pipe_4_a_large_pipeline_goes_in_bounded_writes),
+        cmocka_unit_test(test_r_pipe_3_a_layout_that_changed_is_loaded_for_its_queue_alone),
+        cmocka_unit_test(test_f2_r_pipe_3_a_cut_at_every_answer_applies_each_job_once),
+        cmocka_unit_test(test_r_pipe_3_what_was_not_answered_is_told_of_each_push),
+        cmocka_unit_test(test_one_wait_counts_the_replicas_of_all_queues),
+        cmocka_unit_test(test_the_strictest_options_hold),
+        cmocka_unit_test(test_every_allocation_of_a_pipeline_may_fail),
+    };
+    return cmocka_run_group_tests(tests, start_link_server, stop_link_server);
+}
