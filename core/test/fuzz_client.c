@@ -254,7 +254,8 @@ static void hear(conversation *t, const srt_bytes *reply, fuzz_input *in)
 static void answer(conversation *t, fuzz_input *in, srt_bytes *reply)
 {
     srt_bytes_clear(reply);
-    if (t->c->session.first && t->c->session.first->script == srt_script_layout && fuzz_below(in, 8))
+    if (t->c->cluster.peers[0]->commands.first && t->c->cluster.peers[0]->commands.first->script == srt_script_layout &&
+        fuzz_below(in, 8))
         fuzz_bulk(reply, fuzz_below(in, 2) ? "1 1 3" : "2 3 3", 5);
     else
         fuzz_reply(reply, in, 3);

@@ -167,7 +167,7 @@ static void some_scan(srt_bytes *reply)
 
 static void answer(visit *v, fuzz_input *in)
 {
-    const srt_request *r = v->c->session.first;
+    const srt_request *r = v->c->cluster.peers[0]->commands.first;
     seriatim_error error;
     srt_bytes reply;
     unsigned kind = fuzz_below(in, 8);

@@ -208,9 +208,9 @@ static void test_r_ick_6_an_exchange_commits_first(void **state)
     assert_string_equal(ick_reserve(&u, 2), "a b");
     ick_add(&u, "a", 4);
     assert_string_equal(ick_exchange(&u, 2, "a", 0), "b c");
-    sent = u.client->session.commands;
+    sent = u.client->cluster.peers[0]->commands.commands;
     assert_string_equal(ick_exchange(&u, 2, "b c", 0), "a");
-    assert_int_equal(u.client->session.commands, sent + 1);
+    assert_int_equal(u.client->cluster.peers[0]->commands.commands, sent + 1);
     assert_string_equal(ick_exchange(&u, 0, "a", 0), "");
     assert_int_equal(ick_stats(&u).total.size, 0);
     ick_leave(&u);

@@ -68,7 +68,7 @@ static void test_r_ick_8_large_calls_go_in_slices(void **state)
 /* Commands that the client has sent since the last call. */
 static long long sent_since(const ick_user *u, uint64_t *before)
 {
-    uint64_t now = u->client->session.commands, sent = now - *before;
+    uint64_t now = u->client->cluster.peers[0]->commands.commands, sent = now - *before;
     *before = now;
     return (long long)sent;
 }
@@ -83,7 +83,7 @@ static void test_r_ick_8_slices_of_large_members_have_fewer(void **state)
     static char names[1000][1025];
     seriatim_ick_member all[1000];
     ick_user u = ick_join();
-    uint64_t sent = u.client->session.commands;
+    uint64_t sent = u.client->cluster.peers[0]->commands.commands;
     int backwash;
     size_t i;
     (void)state;

@@ -149,7 +149,7 @@ static void test_one_chunk_of_a_shard_at_a_time(void **state)
     assert_int_equal(seriatim_push_begin(c, 0), SERIATIM_OK);
     add_jobs(c, 1, 3900);
     assert_int_equal(seriatim_push_send(c), SERIATIM_OK);
-    assert_int_equal(c->session.waiting, 2);
+    assert_int_equal(c->cluster.peers[0]->commands.waiting, 2);
     assert_int_equal(peer_run(p, c, &error), SERIATIM_OK);
     assert_once(p, 3901);
     assert_int_equal(p->pushes, 5);

@@ -10,10 +10,6 @@
 #define CLIENT_SETTINGS_AGE 60.0 /* seconds after which a push or pop asks for its queue's settings again */
 #define CLIENT_MAX_PAYLOAD ((size_t)128 * 1024 * 1024) /* half of the largest answer that the reader accepts */
 
-/* srt_request.number: the stream offset at which a request begins, or one of these. */
-#define CLIENT_LEFT ((int64_t)-1) /* it was sent on an earlier connection, and no answer came */
-#define CLIENT_KEPT INT64_MAX     /* it was not sent, or Redis refused it */
-
 /* ---- Life ---------------------------------------------------------------------------------- */
 
 /* CLIENT SETNAME takes no spaces, control characters or bytes beyond ASCII. */
@@ -41,7 +37,7 @@ static int client_init(seriatim_client *c, const seriatim_options *options, seri
     c->max_payload = options->max_payload ? options->max_payload : (size_t)1024 * 1024;
     if (options->name && *options->name)
         srt_bytes_add(&c->name, options->name, strlen(options->name) + 1);
-    if (srt_session_init(&c->session, c->mem, 0) != SERIATIM_OK || c->name.failed)
+    if (srt_cluster_init(&c->cluster, c->mem) != SERIATIM_OK || c->name.failed)
         return srt_fail_plain(error, SERIATIM_NOMEM);
     return SERIATIM_OK;
 }
@@ -84,8 +80,7 @@ void seriatim_client_free(seriatim_client *c)
     client_release(c);
     while (c->release_count > 0)
         c->releases[--c->release_count](c);
-    if (c->session.mem)
-        srt_session_free(&c->session);
+    srt_cluster_free(&c->cluster);
     seriatim_turns_free(c->own_turns);
     srt_registry_free(&c->registry);
     srt_bytes_free(&c->name);
@@ -186,7 +181,7 @@ int srt_client_status(const seriatim_client *c)
 
 int srt_client_waits(const seriatim_client *c)
 {
-    return c->session.waiting > 0;
+    return srt_cluster_waiting(&c->cluster) > 0;
 }
 
 int srt_client_fail(seriatim_client *c, int status)
@@ -205,9 +200,7 @@ static int client_fail_plain(seriatim_client *c, int status)
 
 int srt_client_send(seriatim_client *c, srt_request *request)
 {
-    uint64_t starts = c->gone + c->session.out.len;
-    request->number = c->session.connected && c->session.greeting == 0 ? (int64_t)starts : CLIENT_KEPT;
-    if (srt_session_send(&c->session, request) != SERIATIM_OK)
+    if (srt_cluster_send(&c->cluster, request) != SERIATIM_OK)
         return client_fail_plain(c, SERIATIM_NOMEM);
     c->asked++;
     return SERIATIM_OK;
@@ -215,17 +208,13 @@ int srt_client_send(seriatim_client *c, srt_request *request)
 
 void srt_client_mark_left(srt_request *request)
 {
-    request->number = CLIENT_LEFT;
-}
-
-int srt_client_left(const seriatim_client *c, const srt_request *request)
-{
-    return request->number == CLIENT_LEFT || (request->number != CLIENT_KEPT && (uint64_t)request->number < c->gone);
+    request->left = 1;
 }
 
 srt_request *srt_client_shard_request(seriatim_client *c, srt_queue *queue, unsigned shard, int script)
 {
-    srt_request *r = srt_session_begin(&c->session, script, &queue->shards[shard].args, SRT_SHARD_KEYS);
+    srt_request *r =
+        srt_session_begin(srt_cluster_pool(&c->cluster), script, &queue->shards[shard].args, SRT_SHARD_KEYS);
     if (!r) {
         client_fail_plain(c, SERIATIM_NOMEM);
         return NULL;
@@ -243,7 +232,8 @@ static srt_layout_mode client_layout_mode(const seriatim_client *c)
 static int client_ask_layout(seriatim_client *c)
 {
     const srt_queue *queue = c->registry.queues[c->queue];
-    srt_request *r = srt_layout_request(&c->registry, &c->session, queue, client_layout_mode(c), c->stale_generation);
+    srt_request *r = srt_layout_request(&c->registry, srt_cluster_pool(&c->cluster), queue, client_layout_mode(c),
+                                        c->stale_generation);
     if (!r)
         return client_fail_plain(c, SERIATIM_NOMEM);
     r->kind = CLIENT_KIND_LAYOUT;
@@ -338,19 +328,24 @@ void srt_client_wake(seriatim_client *c)
 
 static void client_drop(seriatim_client *c)
 {
-    srt_client_disconnected(c);
-    srt_session_drop(&c->session);
+    size_t i;
+    for (i = 0; i < c->cluster.peer_count; i++)
+        srt_client_peer_disconnected(c, c->cluster.peers[i]);
+    srt_cluster_drop(&c->cluster);
     c->asked = 0;
 }
 
 /* Requests for a layout change nothing, so an unanswered one is no unknown outcome. */
-static int client_any_left(const seriatim_client *c)
+static void client_note_left(void *any, srt_request *r)
 {
-    const srt_request *r;
-    for (r = c->session.first; r; r = r->next)
-        if (r->kind != CLIENT_KIND_LAYOUT && srt_client_left(c, r))
-            return 1;
-    return 0;
+    *(int *)any |= r->kind != CLIENT_KIND_LAYOUT && srt_request_left(r);
+}
+
+static int client_any_left(seriatim_client *c)
+{
+    int any = 0;
+    srt_cluster_each(&c->cluster, client_note_left, &any);
+    return any;
 }
 
 int srt_client_give_up(seriatim_client *c, int status, const char *why)
@@ -385,58 +380,46 @@ void srt_client_forked(seriatim_client *c, const unsigned char *random)
 
 void srt_client_expect_master(seriatim_client *c)
 {
-    c->session.masters_only = 1;
+    c->cluster.peers[0]->commands.masters_only = 1;
 }
 
-/* All waiting requests are in the output buffer now. */
-static void client_number(seriatim_client *c)
+int srt_client_peer_connected(seriatim_client *c, srt_redis *p, const char *user, const char *password, int database)
 {
-    srt_request *r;
-    for (r = c->session.first; r; r = r->next)
-        if (r->number != CLIENT_LEFT)
-            r->number = (int64_t)c->gone;
-}
-
-/* What a connection begins with is in the output buffer; `status` says whether there was memory for it. */
-static int client_greeted(seriatim_client *c, int status)
-{
-    if (status == SERIATIM_OK && c->session.greeting == 0)
-        client_number(c);
-    return status;
+    return srt_redis_connected(&c->cluster, p, user, password, database, c->name.len ? c->name.data : NULL);
 }
 
 int srt_client_connected(seriatim_client *c, const char *user, const char *password, int database)
 {
-    const char *name = c->name.len ? c->name.data : NULL;
-    return client_greeted(c, srt_session_connected(&c->session, user, password, database, name));
+    return srt_client_peer_connected(c, c->cluster.peers[0], user, password, database);
 }
 
 int srt_client_connected_again(seriatim_client *c)
 {
-    return client_greeted(c, srt_session_connected(&c->session, NULL, NULL, 0, NULL));
+    return srt_redis_connected(&c->cluster, c->cluster.peers[0], NULL, NULL, 0, NULL);
 }
 
-void srt_client_disconnected(seriatim_client *c)
+void srt_client_peer_disconnected(seriatim_client *c, srt_redis *p)
 {
-    srt_request *r;
-    for (r = c->session.first; r; r = r->next)
-        r->number = srt_client_left(c, r) ? CLIENT_LEFT : CLIENT_KEPT;
-    srt_session_disconnected(&c->session);
+    c->asked -= srt_redis_disconnected(&c->cluster, p);
     if (c->status != SERIATIM_AGAIN || !c->operation->on_disconnected)
         return;
     c->operation->on_disconnected(c);
     client_settle(c);
 }
 
+void srt_client_disconnected(seriatim_client *c)
+{
+    srt_client_peer_disconnected(c, c->cluster.peers[0]);
+}
+
 void srt_client_output(const seriatim_client *c, const char **data, size_t *len)
 {
-    srt_session_output(&c->session, data, len);
+    srt_session_output(&c->cluster.peers[0]->commands, data, len);
 }
 
 void srt_client_sent(seriatim_client *c, size_t len)
 {
-    c->gone += len;
-    srt_session_sent(&c->session, len);
+    srt_session_sent(&c->cluster.peers[0]->commands, len);
 }
 
 /* ---- Answers ------------------------------------------------------------------------------- */
@@ -448,17 +431,32 @@ int srt_client_must_pause(int status, const char *text)
             (strstr(text, "max number of clients") || strstr(text, "WAIT cannot be used with replica")));
 }
 
-/* Keeps a request for the next connection. */
+/* Keeps a request for the next connection. WAIT is not asked again: what it was asked for is. */
 static int client_hold(seriatim_client *c, srt_request *r)
 {
-    if (r->number != CLIENT_LEFT)
-        r->number = CLIENT_KEPT;
-    srt_client_disconnected(c);
-    return srt_session_again(&c->session, r);
+    srt_client_peer_disconnected(c, c->answering);
+    if (r->route != SRT_ROUTE_CONNECTION)
+        return srt_cluster_again(&c->cluster, r);
+    c->asked--;
+    srt_cluster_done(&c->cluster, r);
+    return SERIATIM_OK;
 }
 
+/* Redis will answer later. In a cluster only WAIT comes here, whose connection goes on, or what was asked too soon. */
 static int client_pause(seriatim_client *c, srt_request *r, seriatim_error *error)
 {
+    if (c->cluster.many && r->route != SRT_ROUTE_CONNECTION) {
+        srt_cluster_delay(&c->cluster, r);
+        return SERIATIM_OK;
+    }
+    if (c->cluster.many) {
+        c->asked--;
+        srt_cluster_done(&c->cluster, r);
+        if (c->status == SERIATIM_AGAIN && c->operation->on_disconnected)
+            c->operation->on_disconnected(c);
+        client_settle(c);
+        return SERIATIM_OK;
+    }
     if (client_hold(c, r) != SERIATIM_OK)
         return srt_fail_plain(error, SERIATIM_NOMEM);
     if (error->status == SERIATIM_SERVER)
@@ -472,7 +470,7 @@ static void client_take_stale(seriatim_client *c, srt_request *r)
         c->stale_generation = c->registry.queues[c->queue]->generation;
     c->stale = 1;
     if (c->operation->on_stale)
-        c->operation->on_stale(c, r, r->number == CLIENT_LEFT);
+        c->operation->on_stale(c, r, r->left);
 }
 
 static void client_take_refusal(seriatim_client *c, srt_request *r, const seriatim_error *error)
@@ -566,28 +564,20 @@ static int client_take(seriatim_client *c, srt_request *r, const srt_reply *repl
     }
     c->asked--;
     c->answers++;
-    srt_session_done(&c->session, r);
+    srt_cluster_done(&c->cluster, r);
     client_settle(c);
     return SERIATIM_OK;
 }
 
-static int client_next(seriatim_client *c, srt_request **r, srt_reply *reply, seriatim_error *error)
-{
-    size_t greeting = c->session.greeting;
-    int status = srt_session_next(&c->session, r, reply, error);
-    if (greeting > 0 && c->session.greeting == 0)
-        client_number(c);
-    return status;
-}
-
-int srt_client_input(seriatim_client *c, const char *data, size_t len, seriatim_error *error)
+int srt_client_peer_input(seriatim_client *c, srt_redis *p, const char *data, size_t len, seriatim_error *error)
 {
     srt_request *r;
     srt_reply reply;
-    int status = srt_session_input(&c->session, data, len);
+    int status = srt_redis_input(&c->cluster, p, data, len);
     if (status != SERIATIM_OK)
         return srt_fail(error, status, status == SERIATIM_NOMEM ? "out of memory" : "an answer of Redis is too large");
-    while ((status = client_next(c, &r, &reply, error)) == SERIATIM_OK) {
+    c->answering = p;
+    while ((status = srt_redis_next(&c->cluster, p, &r, &reply, error)) == SERIATIM_OK) {
         status = client_take(c, r, &reply, error);
         if (status != SERIATIM_OK)
             return status;
@@ -597,4 +587,9 @@ int srt_client_input(seriatim_client *c, const char *data, size_t len, seriatim_
     if (srt_client_must_pause(status, error->message))
         error->status = status == SERIATIM_SERVER ? SERIATIM_LOADING : status;
     return error->status;
+}
+
+int srt_client_input(seriatim_client *c, const char *data, size_t len, seriatim_error *error)
+{
+    return srt_client_peer_input(c, c->cluster.peers[0], data, len, error);
 }

@@ -4,7 +4,7 @@
 
 #include "model/registry.h"
 #include "seriatim/binding/client.h"
-#include "wire/script.h"
+#include "wire/cluster.h"
 
 #define SRT_NO_QUEUE SERIATIM_NO_QUEUE       /* of an operation that belongs to no queue */
 #define SRT_IDENTITY (2 * SRT_CLIENT_RANDOM) /* hex digits of a client's id */
@@ -74,7 +74,7 @@ typedef struct srt_operation {
     /* The connection has ended; the requests that wait for an answer will be sent again. May send more. */
     void (*on_disconnected)(seriatim_client *c);
     /*
-     * The I/O side gives up. c->error says why; may be rewritten. Requests without an answer are still in c->session.
+     * The I/O side gives up. c->error says why; may be rewritten. Requests without an answer are still in c->cluster.
      */
     void (*on_give_up)(seriatim_client *c);
     /* The results are not used any more: frees c->state. */
@@ -131,7 +131,8 @@ typedef struct srt_push {
     int64_t replicas, wait_ms; /* wanted: WAIT replicas wait_ms; 0: none */
     int64_t limit_ms;          /* from its first step to its end */
     size_t unsure;             /* chunks */
-    size_t connection;         /* number of the present connection: an answer of WAIT holds for that connection only */
+    size_t connection;         /* counts the connections that were lost: an answer of WAIT holds for its own only */
+    int64_t fewest;            /* replicas that a master has said by WAIT, the smallest number; INT64_MAX: none has */
     seriatim_push_counts sure; /* counts and written_chunks without the unsure ones */
     size_t sure_chunks;
     char outbox[SRT_OUTBOX_NAME + 1]; /* the outbox that the jobs come from; empty: none */
@@ -160,7 +161,8 @@ typedef struct srt_listener {
 struct seriatim_client {
     const seriatim_allocator *mem;
     srt_registry registry;
-    srt_session session;
+    srt_cluster cluster;  /* the Redis, or the masters, that it asks */
+    srt_redis *answering; /* whose answer is taken now */
     seriatim_error error;
     srt_bytes warning; /* NUL-terminated; empty without a warning */
     srt_bytes name;    /* CLIENT SETNAME, NUL-terminated; empty: none */
@@ -169,7 +171,6 @@ struct seriatim_client {
                   1]; /* random text, new for each process; empty: there were no random bytes, and pushes are refused */
     int64_t sequence; /* of the last chunk; never falls */
     double unix_time; /* as io/link.c last said; 0: it did not */
-    uint64_t gone;    /* bytes handed to the network in all */
     uint64_t begun, answers; /* operations begun and answers taken, for the limits of io/link.c */
     int limit_ms;            /* io/link.c gives up after this time without an answer; 0: its own limit */
     int visitor;             /* the socket of whoever wants the result: io/link.c gives up when it is closed; 0: none */
@@ -223,7 +224,10 @@ int srt_client_check_identity(seriatim_client *c);
 srt_queue *srt_client_queue_at(seriatim_client *c, size_t queue);
 /* Starts a script on a shard, with the shard's KEYS and the generation as ARGV[1]. NULL: out of memory. */
 srt_request *srt_client_shard_request(seriatim_client *c, srt_queue *queue, unsigned shard, int script);
-/* Any other request: srt_session_begin on c->session. Sends it; NOMEM is already a failure of the operation. */
+/*
+ * Any other request: srt_session_begin on srt_cluster_pool(&c->cluster). Sends it; NOMEM is already a failure of the
+ * operation.
+ */
 int srt_client_send(seriatim_client *c, srt_request *request);
 /* Goes on with another queue: `send` is called for it, at once or when its layout is known. */
 int srt_client_turn_to(seriatim_client *c, size_t queue);
@@ -237,8 +241,6 @@ int srt_client_fail(seriatim_client *c, int status);
 int srt_client_must_pause(int status, const char *text);
 /* After srt_client_send: Redis may have executed the same request, which was sent before. */
 void srt_client_mark_left(srt_request *request);
-/* May Redis have executed this request, which waits for an answer? */
-int srt_client_left(const seriatim_client *c, const srt_request *request);
 
 /*
  * OK where Unix seconds are what a job may say; else INVALID: "<where><field> ...", with `hint` ("use delay") for
@@ -247,6 +249,14 @@ int srt_client_left(const seriatim_client *c, const srt_request *request);
 int srt_check_unix_time(seriatim_client *c, const char *where, const char *field, const char *hint, double time);
 
 /* ---- For the I/O side, beside seriatim/binding/client.h ------------------------------------- */
+
+/*
+ * As the functions without _peer, for each Redis of a cluster: a host keeps connections as wire/cluster.h says, and
+ * calls srt_cluster_tick.
+ */
+int srt_client_peer_connected(seriatim_client *c, srt_redis *p, const char *user, const char *password, int database);
+void srt_client_peer_disconnected(seriatim_client *c, srt_redis *p);
+int srt_client_peer_input(seriatim_client *c, srt_redis *p, const char *data, size_t len, seriatim_error *error);
 
 /* Does a request wait for an answer? */
 int srt_client_waits(const seriatim_client *c);

@@ -26,7 +26,7 @@ static void delete_release(seriatim_client *c)
 
 static int delete_ask_queue(seriatim_client *c, const delete_state *d, const char *step, int kind)
 {
-    srt_request *r = srt_queue_request(&c->registry, &c->session, &d->all, srt_script_delete_queue);
+    srt_request *r = srt_queue_request(&c->registry, srt_cluster_pool(&c->cluster), &d->all, srt_script_delete_queue);
     if (!r)
         return srt_operator_nomem(c);
     srt_request_int(r, d->old);

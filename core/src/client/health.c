@@ -12,15 +12,35 @@ typedef struct health_state {
     const char *info; /* the whole text of INFO */
 } health_state;
 
-/* INFO needs fewer rights than CONFIG GET, and hosted Redis answers it. */
-static int health_send(seriatim_client *c, srt_queue *queue)
+enum { HEALTH_FIRST, HEALTH_OTHER }; /* kinds of requests: other masters are asked when the first has answered */
+
+/* INFO needs fewer rights than CONFIG GET, and hosted Redis answers it. peer: NULL: any master. */
+static int health_ask(seriatim_client *c, srt_redis *peer, int kind)
 {
-    srt_request *r = srt_session_begin(&c->session, srt_script_none, NULL, 0);
-    (void)queue;
+    srt_request *r = srt_session_begin(srt_cluster_pool(&c->cluster), srt_script_none, NULL, 0);
     if (!r)
         return srt_operator_nomem(c);
     srt_request_text(r, "INFO");
+    r->kind = kind;
+    srt_request_route(r, peer ? SRT_ROUTE_PEER : SRT_ROUTE_ANY, peer);
     return srt_client_send(c, r);
+}
+
+static int health_send(seriatim_client *c, srt_queue *queue)
+{
+    (void)queue;
+    return health_ask(c, NULL, HEALTH_FIRST);
+}
+
+static int health_ask_others(seriatim_client *c)
+{
+    srt_redis *peer;
+    size_t i;
+    int status = SERIATIM_OK;
+    for (i = 0; status == SERIATIM_OK && (peer = srt_cluster_master(&c->cluster, i)) != NULL; i++)
+        if (peer != c->answering)
+            status = health_ask(c, peer, HEALTH_OTHER);
+    return status;
 }
 
 /* What follows `name`, "\nfield:", in the text, up to the end of the line; NULL when there is no such line. */
@@ -43,27 +63,50 @@ static void health_copy(const char *text, const char *name, char *out, size_t ca
         snprintf(out, cap, "%.*s", (int)(len < cap ? len : cap), field);
 }
 
+/* What this Redis says, on top of what others said: of them all, what is worst for the jobs. */
+static void health_take(health_state *h, const char *text)
+{
+    char policy[sizeof h->policy] = "";
+    const char *field;
+    size_t len;
+    health_copy(text, "\nmaxmemory_policy:", policy, sizeof policy);
+    if (!h->policy[0] || strcmp(h->policy, "noeviction") == 0)
+        memcpy(h->policy, policy, sizeof policy);
+    field = health_field(text, "\naof_enabled:", &len);
+    if (field && len == 1 && (*field == '0' || *field == '1') && h->result.append_only != 0)
+        h->result.append_only = *field == '1';
+    field = health_field(text, "\nconnected_slaves:", &len);
+    if (field && len > 0 && len < 9) {
+        int replicas = (int)strtol(field, NULL, 10);
+        if (h->result.replicas < 0 || replicas < h->result.replicas)
+            h->result.replicas = replicas;
+    }
+}
+
+static void health_write_address(const seriatim_client *c, health_state *h)
+{
+    const srt_redis *p = c->answering;
+    if (p->host)
+        snprintf(h->address, sizeof h->address, strchr(p->host, ':') ? "[%s]:%d" : "%s:%d", p->host, p->port);
+    else
+        snprintf(h->address, sizeof h->address, "%s", c->address ? c->address : "");
+}
+
 static int health_on_reply(seriatim_client *c, srt_request *r, const srt_reply *reply)
 {
     health_state *h = c->state;
-    const char *text = reply->tokens[0].data, *field;
-    size_t len;
-    (void)r;
+    const char *text = reply->tokens[0].data;
     if (reply->tokens[0].type != SRT_STRING)
         return srt_operator_protocol(c, "INFO");
+    health_take(h, text);
+    if (r->kind == HEALTH_OTHER)
+        return SERIATIM_OK;
     h->info = srt_arena_copy(&h->memory, text, reply->tokens[0].len);
     if (!h->info)
         return srt_operator_nomem(c);
-    health_copy(text, "\nmaxmemory_policy:", h->policy, sizeof h->policy);
     health_copy(text, "\nrole:", h->role, sizeof h->role);
-    field = health_field(text, "\naof_enabled:", &len);
-    if (field && len == 1 && (*field == '0' || *field == '1'))
-        h->result.append_only = *field == '1';
-    field = health_field(text, "\nconnected_slaves:", &len);
-    if (field && len > 0 && len < 9)
-        h->result.replicas = (int)strtol(field, NULL, 10);
-    snprintf(h->address, sizeof h->address, "%s", c->address ? c->address : "");
-    return SERIATIM_OK;
+    health_write_address(c, h);
+    return c->cluster.many ? health_ask_others(c) : SERIATIM_OK;
 }
 
 /* If an ACL forbids the question, the answer is "not known". */

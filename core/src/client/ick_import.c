@@ -10,7 +10,7 @@
 /* A request that is a plain command; its first argument is the command. */
 static srt_request *import_command(seriatim_client *c, const char *command)
 {
-    srt_request *r = srt_session_begin(&c->session, srt_script_none, NULL, 0);
+    srt_request *r = srt_session_begin(srt_cluster_pool(&c->cluster), srt_script_none, NULL, 0);
     if (r)
         srt_request_text(r, command);
     else

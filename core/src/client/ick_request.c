@@ -26,7 +26,8 @@ srt_request *srt_ick_request(seriatim_client *c, ick_state *s, const ick_call *c
     srt_request *r;
     ick_keys(c, s, call, consumer);
     r = s->keys.failed ? NULL
-                       : srt_session_begin(&c->session, script, &s->keys, SRT_ICK_KEYS + (size_t)(consumer != 0));
+                       : srt_session_begin(srt_cluster_pool(&c->cluster), script, &s->keys,
+                                           SRT_ICK_KEYS + (size_t)(consumer != 0));
     if (!r) {
         srt_operator_nomem(c);
         return NULL;

@@ -101,7 +101,7 @@ static int integrity_on_scan(seriatim_client *c, integrity_state *k, const srt_r
     k->keys += (int64_t)reply->count - 3;
     for (i = 3; i < reply->count && status == SERIATIM_OK; i++)
         status = kind == INTEGRITY_SCAN ? srt_integrity_key(c, k, &at[i]) : srt_integrity_any_key(c, k, &at[i]);
-    if (status == SERIATIM_OK && !srt_token_is(&at[1], "0"))
+    if (status == SERIATIM_OK && (!srt_token_is(&at[1], "0") || srt_scan_turn(&k->scan, &c->cluster)))
         status = srt_integrity_ask_scan(c, k, &at[1], kind);
     return status;
 }

@@ -73,6 +73,7 @@ typedef struct integrity_state {
     size_t looked_at;
     int64_t records; /* the same without the indexes, in which an id stands once more */
     int64_t keys;    /* that SCAN gave */
+    srt_scan scan;   /* over the masters */
 } integrity_state;
 
 extern const char *const srt_integrity_single[];

@@ -22,7 +22,8 @@ static srt_request *integrity_begin_ick(seriatim_client *c, seriatim_text key, s
     if (cset)
         srt_resp_arg(&keys, key.data, key.len);
     r = keys.failed ? NULL
-                    : srt_session_begin(&c->session, srt_script_check_ick, &keys, SRT_ICK_KEYS + (size_t)(cset != 0));
+                    : srt_session_begin(srt_cluster_pool(&c->cluster), srt_script_check_ick, &keys,
+                                        SRT_ICK_KEYS + (size_t)(cset != 0));
     srt_bytes_free(&keys);
     return r;
 }

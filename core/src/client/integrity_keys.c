@@ -95,7 +95,7 @@ static int integrity_ask_layout(seriatim_client *c, integrity_state *k)
     srt_request *r;
     memset(&queue, 0, sizeof queue);
     queue.name = k->name;
-    r = srt_layout_request(&c->registry, &c->session, &queue, SRT_LAYOUT_LOOK, 0);
+    r = srt_layout_request(&c->registry, srt_cluster_pool(&c->cluster), &queue, SRT_LAYOUT_LOOK, 0);
     if (!r)
         return srt_operator_nomem(c);
     r->kind = INTEGRITY_LAYOUT;

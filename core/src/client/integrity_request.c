@@ -92,7 +92,7 @@ int srt_integrity_ask(seriatim_client *c, integrity_state *k, const srt_token *c
 
 int srt_integrity_ask_scan(seriatim_client *c, integrity_state *k, const srt_token *cursor, int kind)
 {
-    srt_request *r = srt_session_begin(&c->session, srt_script_none, NULL, 0);
+    srt_request *r = srt_session_begin(srt_cluster_pool(&c->cluster), srt_script_none, NULL, 0);
     if (!r)
         return srt_operator_nomem(c);
     srt_request_text(r, "SCAN");
@@ -102,6 +102,9 @@ int srt_integrity_ask_scan(seriatim_client *c, integrity_state *k, const srt_tok
     srt_request_text(r, "COUNT");
     srt_request_int(r, SRT_SLICE);
     r->kind = kind;
+    if (!cursor)
+        memset(&k->scan, 0, sizeof k->scan);
+    srt_scan_route(&k->scan, &c->cluster, r);
     return srt_client_send(c, r);
 }
 

@@ -20,7 +20,7 @@ static int listener_begin(seriatim_client *c)
         return status;
     srt_bytes_init(&l->channels, c->mem);
     l->begun = 1;
-    l->session.masters_only = c->session.masters_only;
+    l->session.masters_only = c->cluster.peers[0]->commands.masters_only;
     srt_client_on_free(c, listener_free);
     return SERIATIM_OK;
 }

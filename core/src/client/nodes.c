@@ -12,7 +12,7 @@ typedef struct nodes_state {
 
 srt_request *srt_nodes_request(seriatim_client *c, int script)
 {
-    srt_request *r = srt_session_begin(&c->session, script, NULL, 0);
+    srt_request *r = srt_session_begin(srt_cluster_pool(&c->cluster), script, NULL, 0);
     static const char *const kinds[] = {"alive", "info"};
     srt_bytes key;
     size_t i;
@@ -27,7 +27,7 @@ srt_request *srt_nodes_request(seriatim_client *c, int script)
     srt_bytes_free(&key);
     if (failed) {
         if (r)
-            srt_session_done(&c->session, r);
+            srt_cluster_done(&c->cluster, r);
         srt_operator_nomem(c);
         return NULL;
     }

@@ -55,7 +55,8 @@ static void pop_release(seriatim_client *c)
 
 srt_request *srt_pop_request(seriatim_client *c, const srt_queue *queue, unsigned shard, int script)
 {
-    srt_request *r = srt_session_begin(&c->session, script, &queue->shards[shard].args, SRT_SHARD_KEYS);
+    srt_request *r =
+        srt_session_begin(srt_cluster_pool(&c->cluster), script, &queue->shards[shard].args, SRT_SHARD_KEYS);
     if (!r) {
         srt_operator_nomem(c);
         return NULL;

@@ -208,7 +208,7 @@ void srt_push_take_stale(seriatim_client *c, const srt_request *r, int left)
     srt_request *ask;
     if (!left || c->failed != SERIATIM_OK)
         return;
-    ask = srt_session_begin(&c->session, srt_script_none, NULL, 0);
+    ask = srt_session_begin(srt_cluster_pool(&c->cluster), srt_script_none, NULL, 0);
     if (!ask) {
         srt_client_fail(c, srt_fail_plain(&c->error, SERIATIM_NOMEM));
         return;

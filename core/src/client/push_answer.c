@@ -136,7 +136,9 @@ int srt_push_take_written(seriatim_client *c, size_t i, const char *text, size_t
     p->written_chunks += p->chunks[i].taken == p->chunks[i].count;
     if (p->replicas && p->shortage.status == SERIATIM_OK) {
         p->chunks[i].unsure = 1;
-        p->unsure++;
+        if (p->unsure++ == 0)
+            p->fewest = INT64_MAX;
+        c->answering->mark = 1;
         return SERIATIM_OK;
     }
     srt_push_settle_chunk(p, &p->chunks[i]);

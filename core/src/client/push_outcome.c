@@ -85,12 +85,13 @@ int srt_push_on_end(seriatim_client *c, int failed)
     return failed;
 }
 
-/* Does this request, which has no answer, leave the outcome of its chunk in doubt? */
-static int push_in_doubt(const seriatim_client *c, const srt_request *r)
+/* A request without an answer leaves the outcome of its chunk in doubt if Redis may have executed it. */
+static void push_note_doubt(void *push, srt_request *r)
 {
-    if (r->handshake || r->subject != c->push)
-        return 0;
-    return r->kind == PUSH_KIND_TOKEN || (r->kind == PUSH_KIND_CHUNK && srt_client_left(c, r));
+    srt_push *p = push;
+    if (!r->handshake && r->subject == p &&
+        (r->kind == PUSH_KIND_TOKEN || (r->kind == PUSH_KIND_CHUNK && srt_request_left(r))))
+        p->chunks[r->place].unsure = 1;
 }
 
 /* ": shard 3 (1,000 jobs), shard 4 (400 jobs)" as far as it fits. */
@@ -129,12 +130,9 @@ static void push_fail_unknown(seriatim_client *c, size_t chunks, size_t jobs)
 void srt_push_on_give_up(seriatim_client *c)
 {
     srt_push *p = c->push;
-    const srt_request *r;
     size_t chunks = 0, jobs = 0, i;
     srt_push_forget_unsure(p);
-    for (r = c->session.first; r; r = r->next)
-        if (push_in_doubt(c, r))
-            p->chunks[r->place].unsure = 1;
+    srt_cluster_each(&c->cluster, push_note_doubt, p);
     for (i = 0; i < p->chunk_count; i++)
         if (p->chunks[i].unsure) {
             srt_push_mark(p, &p->chunks[i], SERIATIM_JOB_UNKNOWN);

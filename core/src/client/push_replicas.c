@@ -11,25 +11,39 @@ static int64_t push_wait_ms(const seriatim_client *c)
     return most > 1 ? most : 1;
 }
 
-/*
- * WAIT counts the replicas that have what this very connection wrote, so it follows when all chunks that were sent are
- * answered; until then nothing of them is settled, and on another connection they go again before the next WAIT.
- */
-int srt_push_ask_replicas(seriatim_client *c)
+static int push_ask_peer(seriatim_client *c, srt_redis *peer)
 {
     srt_push *p = c->push;
-    srt_request *r;
-    if (p->unsure == 0 || c->asked != 1 || c->failed != SERIATIM_OK)
-        return c->failed;
-    r = srt_session_begin(&c->session, srt_script_none, NULL, 0);
+    srt_request *r = srt_session_begin(srt_cluster_pool(&c->cluster), srt_script_none, NULL, 0);
     if (!r)
         return srt_client_fail(c, srt_fail_plain(&c->error, SERIATIM_NOMEM));
     srt_request_text(r, "WAIT");
     srt_request_int(r, p->replicas);
     srt_request_int(r, push_wait_ms(c));
+    srt_request_route(r, SRT_ROUTE_CONNECTION, peer);
     r->kind = PUSH_KIND_WAIT;
     r->place = p->connection;
     return srt_client_send(c, r);
+}
+
+/*
+ * WAIT counts the replicas that have what this very connection wrote, so it follows on each one when all chunks that
+ * were sent are answered; until then nothing of them is settled, and on another connection they go again before the
+ * next WAIT.
+ */
+int srt_push_ask_replicas(seriatim_client *c)
+{
+    srt_push *p = c->push;
+    size_t i;
+    if (p->unsure == 0 || c->asked != 1 || c->failed != SERIATIM_OK)
+        return c->failed;
+    for (i = 0; i < c->cluster.peer_count && c->failed == SERIATIM_OK; i++) {
+        srt_redis *peer = c->cluster.peers[i];
+        if (peer->mark)
+            push_ask_peer(c, peer);
+        peer->mark = 0;
+    }
+    return c->failed;
 }
 
 void srt_push_settle_unsure(srt_push *p)
@@ -47,8 +61,11 @@ int srt_push_take_replicas(seriatim_client *c, const srt_request *r, int64_t cou
 {
     srt_push *p = c->push;
     size_t i, opened = p->opened;
-    if (r->place != p->connection)
-        return SERIATIM_OK;
+    if (r->place == p->connection && count < p->fewest)
+        p->fewest = count;
+    if (c->asked > 1 || p->fewest == INT64_MAX)
+        return c->failed; /* another master's WAIT is under way, or it was asked for on a connection that was lost */
+    count = p->fewest;
     if (count < p->replicas && p->shortage.status == SERIATIM_OK)
         srt_fail(&p->shortage, SERIATIM_REPLICAS, "the push is written, %lld of %lld replicas have it",
                  (long long)count, (long long)p->replicas);
@@ -76,14 +93,10 @@ void srt_push_forget_unsure(srt_push *p)
 void srt_push_on_disconnected(seriatim_client *c)
 {
     srt_push *p = c->push;
-    srt_request *r;
     size_t i;
     p->connection++;
-    for (r = c->session.first; r; r = r->next)
-        if (r->kind == PUSH_KIND_WAIT && !r->handshake) {
-            r->handshake = 1; /* dropped with the connection */
-            c->asked--;
-        }
+    for (i = 0; i < c->cluster.peer_count; i++)
+        c->cluster.peers[i]->mark = 0;
     for (i = 0; i < p->opened && p->unsure; i++)
         if (p->chunks[i].unsure && srt_push_send_chunk(c, i) == SERIATIM_OK) {
             p->chunks[i].unsure = 0;

@@ -69,7 +69,8 @@ int srt_push_send_chunk(seriatim_client *c, size_t i)
     int again = chunk->sequence != 0, status;
     int script = p->outbox[0] ? srt_script_push_outbox : srt_script_push;
     const srt_queue *queue = c->registry.queues[c->queue];
-    srt_request *r = srt_session_begin(&c->session, script, &queue->shards[chunk->shard].args, SRT_SHARD_KEYS);
+    srt_request *r =
+        srt_session_begin(srt_cluster_pool(&c->cluster), script, &queue->shards[chunk->shard].args, SRT_SHARD_KEYS);
     if (!r)
         return srt_client_fail(c, srt_fail_plain(&c->error, SERIATIM_NOMEM));
     if (!again) {

@@ -20,9 +20,12 @@ static void queues_release(seriatim_client *c)
 static int queues_send(seriatim_client *c, srt_queue *queue)
 {
     const queues_state *q = c->state;
-    srt_request *r = srt_queue_names_request(q->found, &c->session, c->registry.ns.data);
+    srt_request *r = srt_queue_names_request(q->found, srt_cluster_pool(&c->cluster), c->registry.ns.data);
     (void)queue;
-    return r ? srt_client_send(c, r) : srt_operator_nomem(c);
+    if (!r)
+        return srt_operator_nomem(c);
+    srt_queue_names_route(q->found, &c->cluster, r);
+    return srt_client_send(c, r);
 }
 
 static int queues_on_reply(seriatim_client *c, srt_request *r, const srt_reply *reply)
@@ -34,6 +37,7 @@ static int queues_on_reply(seriatim_client *c, srt_request *r, const srt_reply *
         return srt_operator_protocol(c, "SCAN");
     if (status != SERIATIM_OK)
         return srt_operator_nomem(c);
+    srt_queue_names_turn(q->found, &c->cluster);
     return srt_queue_names_complete(q->found) || srt_clock_ms() >= q->until_ms ? SERIATIM_OK : queues_send(c, NULL);
 }
 

@@ -29,6 +29,7 @@ void srt_queue_names_clear(srt_queue_names *names)
 {
     srt_arena_reset(&names->memory);
     names->count = names->slices = 0;
+    memset(&names->scan, 0, sizeof names->scan);
     strcpy(names->cursor, "0");
 }
 
@@ -101,5 +102,15 @@ int srt_queue_names_take(srt_queue_names *names, const char *ns, const srt_reply
 
 int srt_queue_names_complete(const srt_queue_names *names)
 {
-    return names->slices > 0 && strcmp(names->cursor, "0") == 0;
+    return names->slices > 0 && strcmp(names->cursor, "0") == 0 && !names->scan.more;
+}
+
+void srt_queue_names_route(srt_queue_names *names, const srt_cluster *cluster, srt_request *r)
+{
+    srt_scan_route(&names->scan, cluster, r);
+}
+
+void srt_queue_names_turn(srt_queue_names *names, const srt_cluster *cluster)
+{
+    names->scan.more = strcmp(names->cursor, "0") == 0 && srt_scan_turn(&names->scan, cluster);
 }

@@ -2,7 +2,7 @@
 #ifndef SRT_QUEUE_NAMES_H
 #define SRT_QUEUE_NAMES_H
 
-#include "wire/script.h"
+#include "wire/cluster.h"
 
 /* Names in the order of SCAN, which may give one twice, and where SCAN goes on. */
 typedef struct srt_queue_names {
@@ -11,6 +11,7 @@ typedef struct srt_queue_names {
     size_t count, cap;
     size_t slices;   /* answers of SCAN that were taken */
     char cursor[24]; /* "0": at the beginning, or at the end if slices is not 0 */
+    srt_scan scan;   /* over the masters */
 } srt_queue_names;
 
 void srt_queue_names_init(srt_queue_names *names, const seriatim_allocator *mem);
@@ -24,7 +25,13 @@ srt_request *srt_queue_names_request(const srt_queue_names *names, srt_session *
  * PROTOCOL: that is no answer of SCAN. NOMEM.
  */
 int srt_queue_names_take(srt_queue_names *names, const char *ns, const srt_reply *reply, size_t most);
-/* 1: the last answer was that at the end of the keyspace. */
+/*
+ * Has the request go to the master that is asked now; a caller that has one Redis needs it not. To be called behind
+ * each srt_queue_names_take as well: at the end of a master's keys the next one is turned to.
+ */
+void srt_queue_names_route(srt_queue_names *names, const srt_cluster *cluster, srt_request *r);
+void srt_queue_names_turn(srt_queue_names *names, const srt_cluster *cluster);
+/* 1: the last answer was that at the end of the keyspace, of the last master. */
 int srt_queue_names_complete(const srt_queue_names *names);
 
 #endif

@@ -15,7 +15,7 @@ typedef struct bytes_page {
 
 static int bytes_ask(seriatim_client *c, const srt_bytes *key, int kind)
 {
-    srt_request *r = srt_session_begin(&c->session, srt_script_none, NULL, 0);
+    srt_request *r = srt_session_begin(srt_cluster_pool(&c->cluster), srt_script_none, NULL, 0);
     if (!r)
         return srt_operator_nomem(c);
     if (kind == BYTES_KEY) {

@@ -13,7 +13,7 @@ typedef struct layout_state {
 static int exists_send(seriatim_client *c, srt_queue *queue)
 {
     const layout_state *l = c->state;
-    srt_request *r = srt_session_begin(&c->session, srt_script_none, NULL, 0);
+    srt_request *r = srt_session_begin(srt_cluster_pool(&c->cluster), srt_script_none, NULL, 0);
     srt_bytes key;
     int status;
     (void)queue;

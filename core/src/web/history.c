@@ -34,7 +34,7 @@ enum { HISTORY_TIME, HISTORY_RING, HISTORY_RAN };
 static int history_ask(seriatim_client *c, srt_web *w, seriatim_text name)
 {
     const history_page *page = w->page;
-    srt_request *r = srt_session_begin(&c->session, srt_script_none, NULL, 0);
+    srt_request *r = srt_session_begin(srt_cluster_pool(&c->cluster), srt_script_none, NULL, 0);
     int64_t first, last;
     srt_bytes key;
     if (!r)
@@ -55,7 +55,8 @@ static int history_ask(seriatim_client *c, srt_web *w, seriatim_text name)
 static int history_ask_runs(seriatim_client *c, srt_web *w)
 {
     const history_page *page = w->page;
-    srt_request *r = srt_run_times_reading(&c->session, "HMGET", c->registry.ns.data, w->worker.data, w->worker.len);
+    srt_request *r = srt_run_times_reading(srt_cluster_pool(&c->cluster), "HMGET", c->registry.ns.data, w->worker.data,
+                                           w->worker.len);
     char field[40];
     size_t i;
     if (!r)
@@ -71,7 +72,7 @@ static int history_ask_runs(seriatim_client *c, srt_web *w)
 static int history_send(seriatim_client *c, srt_queue *queue)
 {
     srt_web *w = c->web;
-    srt_request *r = srt_session_begin(&c->session, srt_script_none, NULL, 0);
+    srt_request *r = srt_session_begin(srt_cluster_pool(&c->cluster), srt_script_none, NULL, 0);
     size_t i;
     int status;
     (void)queue;

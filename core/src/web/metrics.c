@@ -18,7 +18,8 @@ typedef struct metrics_runs {
 static int runs_ask(seriatim_client *c, const srt_web *w, size_t place)
 {
     seriatim_text name = w->rows[place].name;
-    srt_request *r = srt_run_times_reading(&c->session, "HGET", c->registry.ns.data, name.data, name.len);
+    srt_request *r =
+        srt_run_times_reading(srt_cluster_pool(&c->cluster), "HGET", c->registry.ns.data, name.data, name.len);
     if (!r)
         return srt_operator_nomem(c);
     srt_request_text(r, "total");
@@ -31,7 +32,7 @@ static int runs_go_on(seriatim_client *c)
     srt_web *w = c->web;
     metrics_runs *runs = w->page;
     int status = SERIATIM_OK;
-    while (runs->begun < w->row_count && c->session.waiting < RUNS_AHEAD && status == SERIATIM_OK)
+    while (runs->begun < w->row_count && srt_cluster_waiting(&c->cluster) < RUNS_AHEAD && status == SERIATIM_OK)
         status = runs_ask(c, w, runs->begun++);
     return status;
 }

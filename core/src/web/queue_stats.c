@@ -15,7 +15,7 @@
 #define STATS_HOLDS_US 20000000
 #define STATS_MANY 1000  /* shards: such a snapshot is shown to all who ask within a moment */
 #define STATS_MOMENT 0.7 /* seconds */
-#define STATS_TOGETHER 5 /* shards of a call: the worst of them together take no more than a few ms */
+#define STATS_TOGETHER 5 /* shards of a call: the worst of them together take no more than a few ms; 1 in a cluster */
 #define STATS_FIGURES 10 /* of a shard, of summary.lua */
 #define STATS_AHEAD 2000 /* requests under way, beyond which no other queue is begun */
 
@@ -46,14 +46,14 @@ static int stats_asked(const stats_state *s, const srt_request *r, unsigned *fir
 static int stats_go_on(seriatim_client *c, stats_state *s)
 {
     int status = SERIATIM_OK;
-    while (s->begun < s->w->row_count && c->session.waiting < STATS_AHEAD && status == SERIATIM_OK)
+    while (s->begun < s->w->row_count && srt_cluster_waiting(&c->cluster) < STATS_AHEAD && status == SERIATIM_OK)
         status = srt_web_stats_ask_layout(c, s, s->begun++);
     return status;
 }
 
 static int stats_send(seriatim_client *c, srt_queue *queue)
 {
-    srt_request *r = srt_session_begin(&c->session, srt_script_none, NULL, 0);
+    srt_request *r = srt_session_begin(srt_cluster_pool(&c->cluster), srt_script_none, NULL, 0);
     int status;
     (void)queue;
     if (!r)
@@ -106,7 +106,7 @@ static int stats_on_layout(seriatim_client *c, stats_state *s, const srt_request
 {
     size_t place = r->place;
     srt_web_row *row = &s->w->rows[place];
-    unsigned shard, count;
+    unsigned shard, count, most = c->cluster.many ? 1 : STATS_TOGETHER;
     int status = SERIATIM_OK, what;
     if (!stats_read_layout(row, &reply->tokens[0]))
         return SERIATIM_OK;
@@ -121,7 +121,7 @@ static int stats_on_layout(seriatim_client *c, stats_state *s, const srt_request
             c, s, place, seriatim_shard_of(s->w->locate.data, s->w->locate.len, row->shards_count), 1, STATS_LOCATE);
     what = s->snapshot ? STATS_STATES : STATS_SHARDS;
     for (shard = 0; shard < row->shards_count && status == SERIATIM_OK; shard += count) {
-        count = row->shards_count - shard < STATS_TOGETHER ? row->shards_count - shard : STATS_TOGETHER;
+        count = row->shards_count - shard < most ? row->shards_count - shard : most;
         status = srt_web_stats_ask_shards(c, s, place, shard, count, what);
     }
     return status;

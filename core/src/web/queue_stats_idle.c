@@ -69,7 +69,7 @@ static int stats_ask_part(seriatim_client *c, stats_state *s, size_t place, unsi
                           const srt_token *ids, size_t count)
 {
     const srt_web_row *row = &s->w->rows[place];
-    srt_request *r = srt_session_begin(&c->session, srt_script_none, NULL, 0);
+    srt_request *r = srt_session_begin(srt_cluster_pool(&c->cluster), srt_script_none, NULL, 0);
     size_t i;
     if (!r)
         return srt_operator_nomem(c);

@@ -14,7 +14,7 @@ srt_arena *srt_web_stats_memory(stats_state *s)
 int srt_web_stats_ask_layout(seriatim_client *c, stats_state *s, size_t place)
 {
     const srt_web_row *row = &s->w->rows[place];
-    srt_request *r = srt_session_begin(&c->session, srt_script_none, NULL, 0);
+    srt_request *r = srt_session_begin(srt_cluster_pool(&c->cluster), srt_script_none, NULL, 0);
     if (!r)
         return srt_operator_nomem(c);
     srt_bytes_clear(&s->key);
@@ -42,7 +42,7 @@ int srt_web_stats_ask_shards(seriatim_client *c, stats_state *s, size_t place, u
     static const int scripts[] = {
         [STATS_STATES] = srt_script_none, [STATS_SHARDS] = srt_script_summary, [STATS_LOCATE] = srt_script_locate};
     const srt_web_row *row = &s->w->rows[place];
-    srt_request *r = srt_session_begin(&c->session, scripts[what], NULL, 0);
+    srt_request *r = srt_session_begin(srt_cluster_pool(&c->cluster), scripts[what], NULL, 0);
     unsigned i;
     if (!r)
         return srt_operator_nomem(c);

@@ -19,7 +19,7 @@ typedef struct running_page {
 
 static int running_ask(seriatim_client *c, srt_web *w, size_t row, unsigned shard, int64_t limit)
 {
-    srt_request *r = srt_session_begin(&c->session, srt_script_running, NULL, 0);
+    srt_request *r = srt_session_begin(srt_cluster_pool(&c->cluster), srt_script_running, NULL, 0);
     srt_bytes key;
     if (!r)
         return srt_operator_nomem(c);

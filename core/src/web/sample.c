@@ -21,7 +21,7 @@ static int measure_on_refused(seriatim_client *c, srt_request *r, const seriatim
 
 static int measure_send_lease(seriatim_client *c, srt_queue *queue)
 {
-    srt_request *r = srt_sampler_request(&c->session, c->registry.ns.data, c->identity, SRT_IDENTITY);
+    srt_request *r = srt_sampler_request(srt_cluster_pool(&c->cluster), c->registry.ns.data, c->identity, SRT_IDENTITY);
     (void)queue;
     if (!r)
         return srt_operator_nomem(c);
@@ -45,7 +45,7 @@ static int measure_send_row(seriatim_client *c, const srt_web *w, const srt_web_
     sample.pushed = row->total.pushed;
     sample.lag_us = row->total.lag_us;
     sample.since_us = w->sampling->before_us;
-    r = srt_history_request(&c->session, c->registry.ns.data, row->name.data, row->name.len, &sample);
+    r = srt_history_request(srt_cluster_pool(&c->cluster), c->registry.ns.data, row->name.data, row->name.len, &sample);
     if (!r)
         return srt_operator_nomem(c);
     r->kind = MEASURE_WRITE;

@@ -155,6 +155,22 @@ int srt_redis_input(srt_cluster *cl, srt_redis *p, const char *data, size_t len)
  */
 int srt_redis_next(srt_cluster *cl, srt_redis *p, srt_request **request, srt_reply *reply, seriatim_error *error);
 
+/*
+ * A SCAN over all masters: each is asked from cursor 0 to its end, in the order of their addresses. If slots have moved
+ * meanwhile, all are asked once more, for a key may have moved to a master that was asked before; at most three times.
+ */
+typedef struct srt_scan {
+    size_t master;  /* number of the one that is asked */
+    uint64_t epoch; /* that of the cluster when the first one was asked, and 1; 0: none was asked */
+    int rounds;     /* that have ended */
+    int more;       /* the caller's */
+} srt_scan;
+
+/* Has a request go to the master that is asked now. */
+void srt_scan_route(srt_scan *scan, const srt_cluster *cl, srt_request *r);
+/* A master's keys are at their end. 1: the next one is to be asked from cursor 0; 0: that was the last. */
+int srt_scan_turn(srt_scan *scan, const srt_cluster *cl);
+
 /* ---- Between the files of a cluster ---------------------------------------------------------- */
 
 #define SRT_CLUSTER_ASK_MS 100    /* the map is asked for once in this time */

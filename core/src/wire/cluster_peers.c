@@ -5,6 +5,7 @@
 
 #define CLUSTER_FIRST_PAUSE_MS 10
 #define CLUSTER_LONGEST_PAUSE_MS 200
+#define SCAN_ROUNDS 3
 
 /* ---- Lists of requests ----------------------------------------------------------------------- */
 
@@ -348,6 +349,25 @@ int srt_cluster_rehome(srt_cluster *cl)
         if (srt_cluster_again(cl, list_shift(&homeless)) != SERIATIM_OK)
             status = SERIATIM_NOMEM;
     return status;
+}
+
+void srt_scan_route(srt_scan *scan, const srt_cluster *cl, srt_request *r)
+{
+    srt_redis *p = srt_cluster_master(cl, scan->master);
+    if (scan->epoch == 0)
+        scan->epoch = cl->epoch + 1;
+    srt_request_route(r, p ? SRT_ROUTE_PEER : SRT_ROUTE_ANY, p);
+}
+
+int srt_scan_turn(srt_scan *scan, const srt_cluster *cl)
+{
+    if (srt_cluster_master(cl, ++scan->master))
+        return 1;
+    scan->master = 0;
+    if (!cl->many || scan->epoch == cl->epoch + 1 || ++scan->rounds == SCAN_ROUNDS)
+        return 0;
+    scan->epoch = 0;
+    return 1;
 }
 
 /* ---- All requests ---------------------------------------------------------------------------- */

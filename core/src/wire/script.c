@@ -109,11 +109,21 @@ static const char *request_read_arg(const char **at, size_t *len)
 
 const char *srt_request_key(const srt_request *r, size_t *len)
 {
-    const char *at = r->tail.data, *data;
+    const char *at = r->tail.data, *key, *third;
+    size_t third_len;
     if (r->tail.failed || (r->script == srt_script_none ? r->args < 2 : r->keys < 1))
         return NULL;
-    data = request_read_arg(&at, len);
-    return r->script == srt_script_none ? request_read_arg(&at, len) : data;
+    key = request_read_arg(&at, len);
+    if (r->script != srt_script_none)
+        return key;
+    key = request_read_arg(&at, len);
+    if (r->args == 2 || memchr(key, '{', *len))
+        return key;
+    third = request_read_arg(&at, &third_len);
+    if (!memchr(third, '{', third_len))
+        return key;
+    *len = third_len;
+    return third;
 }
 
 /* Appends the whole command, or nothing. */

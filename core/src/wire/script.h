@@ -91,7 +91,10 @@ int srt_session_again(srt_session *s, srt_request *r);
  * connection or on an earlier one.
  */
 int srt_request_left(const srt_request *r);
-/* The first key of a script, or the first argument behind a plain command's name; NULL: there is none. Borrowed. */
+/*
+ * The first key of a script, or the first argument behind a plain command's name, or the second one if only that has a
+ * hash tag (MEMORY USAGE, ZINTERCARD 2); NULL: there is none. Borrowed.
+ */
 const char *srt_request_key(const srt_request *r, size_t *len);
 /*
  * Takes a request that is not encoded on the present connection out of the session; before: the one in front of it,
