@@ -36,11 +36,10 @@ local function due_payloads()
   return groups, cost
 end
 
--- All keys that an arrival writes, before the first write.
+-- All keys that an arrival writes, but for those of the shard, before the first write.
 local function probe_arrivals(groups)
   local ids = {}
   for i = 1, #groups do ids[i] = groups[i].id end
-  probe()
   probe_spill(first, ids)
   probe_spill(second, ids)
   probe_spill(morgue, ids)
@@ -96,7 +95,7 @@ local function take_stale(group, remembered)
   group.jobs = kept
 end
 
--- Moves a slice. Returns whether it took so long that the call is to do nothing else of size,
+-- Moves a slice, after probe(). Returns whether it took so long that the call is to do nothing else of size,
 -- and the number of stale payloads, which are gone.
 local function arrive(fold)
   local groups, cost = due_payloads()

@@ -57,6 +57,7 @@ elseif not again then
     local retries, action, told = tonumber(ARGV[9]), string.match(ARGV[10] or '', '^(%l+)(%+?)$')
     if not retries or not action then return error_reply('ERR wrong arguments') end
     -- include: note spread record
+    probe()
     -- Scheduled payloads whose time has come, in a paused shard as well. Where that was much, nothing is taken: the next claim does.
     if delivers <= now then
       -- include: join scheduled scores move_scheduled
@@ -66,7 +67,6 @@ elseif not again then
       if postponed > 0 then stuck = SAYS_POSTPONED end
     end
     if overdue[1] then
-      probe()
       local FOLD, TELLER, has_next = ARGV[7], owner, true
       local function advance()
         tick = max(tick + 1, now)
