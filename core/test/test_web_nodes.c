@@ -48,7 +48,8 @@ static void test_a_working_queue_shows_its_runs_and_nodes(void **state)
     shows("\"description\":\"host pid 1 C seriatim 9.9.9\"");
     shows("\"language\":\"C\"");
     shows("\"shards\":2,\"since\":");
-    shows("\"state\":\"working\",\"threads\":1,\"version\":\"" SERIATIM_VERSION "\"}],\"versions\":[\"9.9.9\"]}");
+    shows("\"state\":\"working\",\"threads\":1,\"version\":\"" SERIATIM_VERSION "\"}],\"versions\":[\"" SERIATIM_VERSION
+          "\"]}");
     get("/api/v1/queues/Q/records?part=running");
     shows("\"state\":\"running\"");
     shows("[[\"secret payload\",");
@@ -152,6 +153,11 @@ static void test_node_descriptions_of_any_form_are_shown(void **state)
         shows(all[i].shown);
         shows(i == 1 ? "\"rss\":52428800" : "\"rss\":null");
     }
+    REDIS("ZADD seriatim:{/nodes}:alive 99999999999999 m 99999999999999 o");
+    REDIS("HSET seriatim:{/nodes}:info m %s n %s o %s", "b;version=0.2.0|host", "b;version=0.1.0|seriatim 7",
+          "b;version=0.2.0|other");
+    get("/api/v1/nodes");
+    shows("\"versions\":[\"0.2.0\",\"0.1.0\"]");
 }
 
 static void test_a_node_is_quieted_and_stopped(void **state)

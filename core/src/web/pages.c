@@ -408,22 +408,16 @@ static void pages_write_node(srt_web *w, srt_web_out *out, const seriatim_living
     srt_json_end_object(&out->json);
 }
 
-/* What follows " seriatim " in a description, or NULL. */
-static const char *pages_version(const char *description)
-{
-    const char *at = strstr(description, " seriatim ");
-    return at ? at + strlen(" seriatim ") : NULL;
-}
-
+/* Those that the nodes report, each once. */
 static void pages_write_versions(const seriatim_living_node *nodes, size_t count, srt_web_out *out)
 {
     size_t i, j;
     srt_web_key(out, "versions");
     srt_json_begin_array(&out->json);
     for (i = 0; i < count; i++) {
-        const char *version = pages_version(nodes[i].description), *other = NULL;
+        const char *version = nodes[i].version;
         for (j = 0; version && j < i; j++)
-            if ((other = pages_version(nodes[j].description)) && strcmp(other, version) == 0)
+            if (nodes[j].version && strcmp(nodes[j].version, version) == 0)
                 break;
         if (version && j == i)
             srt_web_chars(out, NULL, version);
