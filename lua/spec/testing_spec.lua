@@ -198,6 +198,8 @@ describe("seriatim.testing", function()
       suite.raises("the action pause needs Redis", function() one.actions:pause() end)
       suite.raises("pop needs Redis", function() seriatim.pop("Recorder", { wait = 0 }) end)
       suite.raises("nodes needs Redis", function() seriatim.nodes() end)
+      suite.raises("ick needs Redis", function() seriatim.ick():ickstats("a") end)
+      suite.raises("ick needs Redis", function() seriatim.ick({ url = "redis://127.0.0.1:1" }):ickstats("a") end)
       seriatim.workers = { one }
       suite.raises("a server needs Redis", function() servers.new({ application = "./app.lua" }):start() end)
     end)

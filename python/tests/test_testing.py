@@ -13,9 +13,11 @@ from collections.abc import Iterator
 from datetime import datetime, timedelta, timezone
 from pathlib import Path
 from typing import Any
+from wsgiref.util import setup_testing_defaults
 
 import pytest
 import seriatim
+import seriatim.web
 from seriatim import Invalid, testing
 from support.jobs import worker
 
@@ -236,10 +238,21 @@ def test_r_test_9_what_needs_redis_is_refused_by_name(fake: None) -> None:
         (lambda: seriatim.pop("Recorder", wait=0), "pop"),
         (lambda: asyncio.run(seriatim.apop("Recorder", wait=0)), "apop"),
         (lambda: seriatim.Ick().ickstats("a"), "ick"),
+        (lambda: seriatim.Ick("redis://127.0.0.1:1").ickstats("a"), "ick"),
         (lambda: seriatim.Server(workers=[one]).start(), "a server"),
     ):
         with pytest.raises(Invalid, match=f"{name} needs Redis"):
             call()
+
+
+def test_r_test_9_the_dashboard_reaches_no_redis(fake: None, caplog: pytest.LogCaptureFixture) -> None:
+    environ: dict[str, Any] = {}
+    setup_testing_defaults(environ)
+    environ["PATH_INFO"] = "/api/v1/stats"
+    statuses: list[str] = []
+    list(seriatim.web.wsgi_app()(environ, lambda status, headers: statuses.append(status)))
+    assert statuses == ["500 Internal Server Error"]
+    assert "the dashboard needs Redis, and a mode of seriatim.testing has turned it off here" in caplog.text
 
 
 def test_r_test_9_clears_and_drains_all_workers_in_order_of_time(fake: None) -> None:

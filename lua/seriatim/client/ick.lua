@@ -170,6 +170,7 @@ local function count(self, metric, sizes)
 end
 
 local function run(self, calls)
+  pool.refuse_in_tests("ick")
   return pool.ask(function(connection)
     return connection:call("ick", self.consumer, self.reserve_time, calls, nil)
   end, self.lender_of)

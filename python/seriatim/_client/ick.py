@@ -254,6 +254,7 @@ class Ick:
 
     def _own_pool(self, url: str) -> pool.Pool:
         """A child of fork and changed settings get a new one."""
+        pool.refuse_in_tests("ick")
         if self._pool is None or not self._pool.fits():
             namespace = settings.namespace
             version = settings.connection_changes

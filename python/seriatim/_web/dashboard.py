@@ -15,7 +15,7 @@ from urllib.parse import quote_from_bytes, unquote_to_bytes
 from .. import _log, _native
 from .._client import redis_url, validate
 from .._client.connection import Connection
-from .._client.pool import Pool
+from .._client.pool import Pool, refuse_in_tests
 from .._errors import Error, PoolTimeout
 from .._server import server
 from .._settings import loads_errors, settings
@@ -173,6 +173,7 @@ class Dashboard:
 
     def _connections(self, kind: str) -> Pool:
         """Two threads may make one each at first; that of the last is kept."""
+        refuse_in_tests("the dashboard")
         pool = self._pools.get(kind)
         if pool is None or not pool.fits():
             if pool is not None:
@@ -186,6 +187,7 @@ class Dashboard:
 
     async def _aconnections(self, kind: str) -> Pool:
         """To find the URL may block."""
+        refuse_in_tests("the dashboard")
         pool = self._pools.get(kind)
         if pool is not None and pool.fits():
             return pool

@@ -97,6 +97,13 @@ module Seriatim
       end
     end
 
+    # One with a URL has connections of its own.
+    module NoIck
+      private
+
+      def pool = Testing.current || super
+    end
+
     # A server has connections of its own.
     module NoServer
       def start
@@ -104,8 +111,9 @@ module Seriatim
       end
     end
     Pool.singleton_class.prepend(Detour)
+    Ick.prepend(NoIck)
     Server.prepend(NoServer)
-    private_constant :Detour, :NoServer
+    private_constant :Detour, :NoIck, :NoServer
   end
 
   # What a worker has in the test mode :fake.
