@@ -116,6 +116,30 @@ RSpec.describe Seriatim::Events do
     expect(most).to eq(2)
   end
 
+  it "R-EVENT-7: handles the events of several types side by side, each type within its own limit" do
+    types = %w[Paid Sent Late]
+    lock, running, most = Mutex.new, Hash.new(0), Hash.new(0)
+    types.each do |type|
+      events.on(type, max_running: 3) do |event, _|
+        lock.synchronize { most[type] = [most[type], running[type] += 1].max }
+        sleep event / 1000.0
+        lock.synchronize { running[type] -= 1 }
+        calls << type
+        true
+      end
+    end
+    types.product([*0...30]) { |type, id| events.enqueue(type, id: id, event: id) }
+    serve_events(threads: 9)
+    expect(Array.new(90) { call }.tally).to eq(types.to_h { |type| [type, 30] })
+    types.each { |type| gone(type) }
+    expect(most.values.max).to be <= 3
+  end
+
+  it "R-EVENT-1: keeps the events that fifty threads enqueue at once" do
+    Array.new(50) { |id| Thread.new { events.enqueue("Paid", id: id, event: id, delay: 600) } }.each(&:join)
+    expect(events.worker("Paid").metrics[:length]).to eq(50)
+  end
+
   it "R-EVENT-8: refuses what cannot be" do
     refused("on must be given a block") { events.on("Paid") }
     [0, 101, 1.5, nil].each { |count| refused("max_running must be") { events.on("Paid", max_running: count) { true } } }

@@ -60,6 +60,50 @@ RSpec.describe Seriatim::Ick do
     expect(ick.ickreserve("k", 1, backwash: true)).to eq([["first", -Float::INFINITY]])
   end
 
+  # Between a client and Redis. Answers are handed on when nothing more has come from the client for a while.
+  class Trips
+    attr_reader :count, :url
+
+    def initialize(path)
+      @count = 0
+      @listener = TCPServer.new("127.0.0.1", 0)
+      @url = "redis://127.0.0.1:#{@listener.addr[1]}"
+      @thread = Thread.new { loop { relay(@listener.accept, UNIXSocket.new(path)) } }
+    end
+
+    def close
+      @thread.kill.join
+      @listener.close
+    end
+
+    private
+
+    def relay(client, redis)
+      Thread.new { loop { trip(client, redis) } rescue IOError } # rubocop:disable Style/RescueModifier
+    end
+
+    # One write of the client, in however many pieces it comes, and its answers.
+    def trip(client, redis)
+      redis.write(client.readpartial(65_536))
+      redis.write(client.readpartial(65_536)) while client.wait_readable(0.3)
+      @count += 1
+      client.write(redis.readpartial(65_536))
+      client.write(redis.readpartial(65_536)) while redis.wait_readable(0.3)
+    end
+  end
+
+  it "R-ICK-6: an exchange takes one trip to Redis" do
+    trips = Trips.new(REDIS.socket)
+    ick = described_class.new(trips.url)
+    ick.ickadd("k", 1, "a", 2, "b")
+    ick.ickreserve("k", 1)
+    before = trips.count
+    expect(ick.ickexchange("k", 1, "a")).to eq([["b", 2.0]])
+    expect(trips.count - before).to eq(1)
+  ensure
+    trips&.close
+  end
+
   it "R-ICK-4, R-ICK-5: each consumer commits only what it has reserved last" do
     other = described_class.new(consumer: "other", reserve_time: 5)
     restarted = described_class.new(REDIS.url)

@@ -158,6 +158,24 @@ RSpec.describe "Seriatim.pop" do
     expect(monotonic - started).to be_between(0.45, 20)
   end
 
+  # Those of programs: the commands of scripts are not counted.
+  def scripts_run = REDIS.call("INFO", "commandstats")[/cmdstat_evalsha:calls=(\d+)/, 1].to_i
+
+  it "R-POP-13: sleeps while an id is due in an hour, and takes one that becomes due before it" do
+    queue = emptied("Distant")
+    queue.perform_async([{ id: "distant", delay: 3600 }])
+    waiting = Thread.new { Seriatim.pop(queue, wait: 60) }
+    until_asleep
+    before = scripts_run
+    sleep 2
+    expect(scripts_run - before).to be <= 1
+    due = Time.now.to_f + 1
+    queue.perform_async([{ id: "near", perform_in: due }])
+    expect(waiting.value.id).to eq("near")
+    expect(Time.now.to_f).to be >= due
+    expect(scripts_run - before).to be < 20 # of each shard one, and some around the moment at which the id is due
+  end
+
   it "lets other threads run while it waits, takes none of their connections, and is interrupted by kill, Timeout and raise" do
     Seriatim.client_pool_size = 1
     queue = emptied("Interrupted")
