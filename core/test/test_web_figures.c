@@ -301,7 +301,8 @@ static void test_pages_of_records_hold_every_id_once(void **state)
     get("/api/v1/queues/Q/records?limit=40&cursor=0.0.0.1.000000000000000000");
     shows("\"exact\":false,\"of\":1997,");
     get("/api/v1/search?q=0012&prefix=1&queue=Q"); /* "cursor" is null unless the time of a request was over */
-    shows("\"ids\":[\"00120\",\"00121\",\"00122\",\"00123\",\"00124\",\"00125\",\"00126\",\"00127\",\"00128\",\"00129\"]");
+    shows("\"ids\":[\"00120\",\"00121\",\"00122\",\"00123\",\"00124\",\"00125\",\"00126\",\"00127\",\"00128\","
+          "\"00129\"]");
     get("/api/v1/search?q=00001");
     shows("\"parked\"");
     get("/api/v1/search?q=00002&queue=None");
