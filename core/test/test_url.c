@@ -154,19 +154,19 @@ static void test_urls_of_sentinels_are_parsed(void **state)
     check_text(url.sentinel_user, "x&");
     check_text(url.sentinel_password, "SeCrEt");
     assert_int_equal(url.db, 3);
-    assert_int_equal(url.sentinel_count, 4);
-    check_text(url.sentinels[0].host, "a");
-    assert_int_equal(url.sentinels[0].port, 26379);
-    check_text(url.sentinels[1].host, "::1");
-    assert_int_equal(url.sentinels[1].port, 7);
-    check_text(url.sentinels[2].host, "127.0.0.1");
-    check_text(url.sentinels[3].host, "c");
+    assert_int_equal(url.host_count, 4);
+    check_text(url.hosts[0].host, "a");
+    assert_int_equal(url.hosts[0].port, 26379);
+    check_text(url.hosts[1].host, "::1");
+    assert_int_equal(url.hosts[1].port, 7);
+    check_text(url.hosts[2].host, "127.0.0.1");
+    check_text(url.hosts[3].host, "c");
     check_redacted(&url, "redis+sentinel://u:***@a:26379,[::1]:7,127.0.0.1:8,c:9/my%2Fmaster/3"
                          "?sentinel_user=x%26&sentinel_password=***");
     srt_url_free(&url);
     url = parse("rediss+sentinel://:SeCrEt@1,2,3,4,5,6,7,8,9,10,11,12,13,14,15,16/m/");
     assert_int_equal(url.tls, 1);
-    assert_int_equal(url.sentinel_count, 16);
+    assert_int_equal(url.host_count, 16);
     assert_int_equal(url.db, 0);
     srt_url_free(&url);
     url = parse("redis+sentinel://a/m?sentinel_password=SeCrEt");
@@ -318,17 +318,51 @@ static void test_a_refused_url_is_named_without_its_password(void **state)
     }
 }
 
-static void test_cluster_urls_are_unsupported(void **state)
+static void test_urls_of_clusters_are_parsed(void **state)
 {
-    static const char *const texts[] = {"redis+cluster://:SeCrEt@a:1,b:2", "rediss+cluster://a"};
+    srt_url url = parse("redis+cluster://u:SeCrEt@a,[::1]:7,:8/0");
+    (void)state;
+    assert_int_equal(url.kind, SRT_URL_CLUSTER);
+    assert_int_equal(url.tls, 0);
+    check_text(url.user, "u");
+    check_text(url.password, "SeCrEt");
+    check_text(url.host, NULL);
+    assert_int_equal(url.db, 0);
+    assert_int_equal(url.host_count, 3);
+    check_text(url.hosts[0].host, "a");
+    assert_int_equal(url.hosts[0].port, 6379);
+    check_text(url.hosts[1].host, "::1");
+    assert_int_equal(url.hosts[1].port, 7);
+    check_text(url.hosts[2].host, "127.0.0.1");
+    check_redacted(&url, "redis+cluster://u:***@a:6379,[::1]:7,127.0.0.1:8/0");
+    srt_url_free(&url);
+    url = parse("rediss+cluster://a");
+    assert_int_equal(url.tls, 1);
+    check_redacted(&url, "rediss+cluster://a:6379/0");
+    srt_url_free(&url);
+}
+
+static void test_a_bad_url_of_a_cluster_is_refused(void **state)
+{
+    static const struct {
+        const char *text, *says;
+    } cases[] = {
+        {"redis+cluster://", "each member of the cluster must be host or host:port"},
+        {"redis+cluster://a,,b", "each member of the cluster must be host or host:port"},
+        {"redis+cluster://a/1", "a cluster has the database 0 only"},
+        {"redis+cluster://a/0?db=0", "behind the members of a cluster only /0 may stand"},
+        {"redis+cluster://:SeCrEt@1,2,3,4,5,6,7,8,9,10,11,12,13,14,15,16,17", "at most 16 members"},
+    };
     size_t i;
     (void)state;
-    for (i = 0; i < 2; i++) {
+    for (i = 0; i < sizeof cases / sizeof *cases; i++) {
         seriatim_error error = {0, ""};
         srt_url url;
-        assert_int_equal(srt_url_parse(&url, seriatim_default_allocator(), texts[i], strlen(texts[i]), &error),
-                         SERIATIM_UNSUPPORTED);
-        assert_non_null(strstr(error.message, "not supported yet"));
+        assert_int_equal(
+            srt_url_parse(&url, seriatim_default_allocator(), cases[i].text, strlen(cases[i].text), &error),
+            SERIATIM_INVALID);
+        if (!strstr(error.message, cases[i].says))
+            fail_msg("%s: %s", cases[i].text, error.message);
         assert_null(strstr(error.message, "SeCrEt"));
     }
 }
@@ -403,7 +437,8 @@ int main(void)
         cmocka_unit_test(test_invalid_urls_are_refused_without_their_password),
         cmocka_unit_test(test_a_refused_url_is_named_without_its_password),
         cmocka_unit_test(test_a_socket_path_that_is_too_long_is_refused),
-        cmocka_unit_test(test_cluster_urls_are_unsupported),
+        cmocka_unit_test(test_urls_of_clusters_are_parsed),
+        cmocka_unit_test(test_a_bad_url_of_a_cluster_is_refused),
         cmocka_unit_test(test_mutated_urls_never_show_the_password),
         cmocka_unit_test(test_urls_that_are_too_long_are_refused),
         cmocka_unit_test(test_every_allocation_of_a_url_may_fail),

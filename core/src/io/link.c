@@ -100,6 +100,8 @@ static int link_init(seriatim_link *link, const seriatim_options *options, const
 {
     unsigned char random[SRT_CLIENT_RANDOM];
     int status = srt_url_parse(&link->url, link->mem, url, strlen(url), error);
+    if (status == SERIATIM_OK && link->url.kind == SRT_URL_CLUSTER)
+        status = srt_fail(error, SERIATIM_UNSUPPORTED, "Redis URL: the scheme redis+cluster is not supported yet");
     if (status == SERIATIM_OK)
         status = seriatim_client_new(options, &link->client, error);
     if (status == SERIATIM_OK)

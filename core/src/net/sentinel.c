@@ -112,7 +112,7 @@ void seriatim_sentinel_begin(seriatim_sentinel *s)
 /* Appends the error of the current sentinel to those of the others, if there is room. */
 static void sentinel_note(seriatim_sentinel *s)
 {
-    const srt_url_host *host = &s->url->sentinels[s->current];
+    const srt_url_host *host = &s->url->hosts[s->current];
     size_t at = strlen(s->said);
     if (!s->why[0])
         return;
@@ -122,7 +122,7 @@ static void sentinel_note(seriatim_sentinel *s)
 
 static int sentinel_give_up(seriatim_sentinel *s)
 {
-    int status = s->refused == s->url->sentinel_count ? SERIATIM_AUTH : SERIATIM_IO;
+    int status = s->refused == s->url->host_count ? SERIATIM_AUTH : SERIATIM_IO;
     return srt_fail(&s->error, status, "no sentinel names it: %s", s->said);
 }
 
@@ -130,7 +130,7 @@ int seriatim_sentinel_next(seriatim_sentinel *s, seriatim_address *where)
 {
     srt_reader *fresh;
     sentinel_note(s);
-    if (s->asked == s->url->sentinel_count)
+    if (s->asked == s->url->host_count)
         return sentinel_give_up(s);
     fresh = srt_reader_new(s->mem);
     if (!fresh)
@@ -138,9 +138,9 @@ int seriatim_sentinel_next(seriatim_sentinel *s, seriatim_address *where)
     srt_reader_free(s->reader);
     s->reader = fresh;
     s->replies = 0;
-    s->current = (s->first + s->asked++) % s->url->sentinel_count;
-    where->host = s->url->sentinels[s->current].host;
-    where->port = s->url->sentinels[s->current].port;
+    s->current = (s->first + s->asked++) % s->url->host_count;
+    where->host = s->url->hosts[s->current].host;
+    where->port = s->url->hosts[s->current].port;
     where->tls = s->url->tls;
     return SERIATIM_OK;
 }

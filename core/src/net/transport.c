@@ -24,7 +24,7 @@ srt_transport *srt_transport_create(const seriatim_allocator *mem, const srt_url
     t->url = url;
     t->fd = -1;
     t->deadline_ms = INT64_MAX;
-    t->at.host = url->host ? url->host : url->sentinels[0].host;
+    t->at.host = url->host ? url->host : url->hosts[0].host;
     t->at.port = url->port;
     t->at.tls = url->tls;
     if (url->kind == SRT_URL_SENTINEL && !(t->sentinel = srt_sentinel_create(mem, url))) {
@@ -32,6 +32,13 @@ srt_transport *srt_transport_create(const seriatim_allocator *mem, const srt_url
         return NULL;
     }
     return t;
+}
+
+void srt_transport_aim(srt_transport *t, const char *host, int port)
+{
+    snprintf(t->aimed, sizeof t->aimed, "%s", host);
+    t->at.host = t->aimed;
+    t->at.port = port;
 }
 
 void srt_transport_close(srt_transport *t)

@@ -25,6 +25,9 @@ typedef struct srt_transport srt_transport;
 
 /* NULL: out of memory. The URL is borrowed and must outlive the transport. */
 srt_transport *srt_transport_create(const seriatim_allocator *mem, const srt_url *url);
+/* Has the next connect go to this address instead of the URL's: a master of a cluster. A host longer than 255 is cut.
+ */
+void srt_transport_aim(srt_transport *t, const char *host, int port);
 void srt_transport_destroy(srt_transport *t); /* closes; NULL is fine */
 
 /*

@@ -25,6 +25,7 @@ struct srt_transport {
     const seriatim_allocator *mem;
     const srt_url *url;
     seriatim_address at;         /* TCP and TLS: the Redis or the sentinel that is connected */
+    char aimed[256];             /* at.host, if srt_transport_aim has given one */
     seriatim_sentinel *sentinel; /* NULL: the URL says where Redis is */
     int asking;                  /* it is connected, or to be connected, to a sentinel */
     size_t asked;                /* bytes of the question that are sent */

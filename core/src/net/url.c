@@ -236,34 +236,37 @@ static int url_parse_tcp(url_parser *p, url_span rest)
     return rest.at == rest.end ? SERIATIM_OK : url_parse_db(p, rest);
 }
 
-static int url_parse_sentinel(url_parser *p, url_span item)
+static int url_parse_item(url_parser *p, url_span item)
 {
     srt_url *url = p->url;
-    int status;
+    int clustered = url->kind == SRT_URL_CLUSTER, status;
     if (item.at == item.end)
-        return url_invalid(p, "each sentinel must be host or host:port, with commas between them");
-    if (url->sentinel_count == SRT_URL_MAX_SENTINELS)
-        return url_invalid(p, "there are at most 16 sentinels");
-    url->port = URL_SENTINEL_PORT;
+        return url_invalid(p, clustered
+                                  ? "each member of the cluster must be host or host:port, with commas between them"
+                                  : "each sentinel must be host or host:port, with commas between them");
+    if (url->host_count == SRT_URL_MAX_HOSTS)
+        return url_invalid(p, clustered ? "there are at most 16 members of the cluster"
+                                        : "there are at most 16 sentinels");
+    url->port = clustered ? URL_DEFAULT_PORT : URL_SENTINEL_PORT;
     url->host = URL_DEFAULT_HOST;
     status = url_parse_host(p, item);
-    url->sentinels[url->sentinel_count].host = url->host;
-    url->sentinels[url->sentinel_count++].port = url->port;
+    url->hosts[url->host_count].host = url->host;
+    url->hosts[url->host_count++].port = url->port;
     url->host = NULL;
     url->port = 0;
     return status;
 }
 
-static int url_parse_sentinels(url_parser *p, url_span list)
+static int url_parse_list(url_parser *p, url_span list)
 {
     const char *comma;
     int status = SERIATIM_OK;
     while (status == SERIATIM_OK && (comma = url_find(list, ',')) != NULL) {
         url_span item = {list.at, comma};
-        status = url_parse_sentinel(p, item);
+        status = url_parse_item(p, item);
         list.at = comma + 1;
     }
-    return status == SERIATIM_OK ? url_parse_sentinel(p, list) : status;
+    return status == SERIATIM_OK ? url_parse_item(p, list) : status;
 }
 
 /* "master" or "master/db" */
@@ -314,7 +317,7 @@ static int url_parse_sentinel_url(url_parser *p, url_span rest)
     int status = url_parse_login(p, &authority);
     p->url->kind = SRT_URL_SENTINEL;
     if (status == SERIATIM_OK)
-        status = url_parse_sentinels(p, authority);
+        status = url_parse_list(p, authority);
     path.at += path.at < path.end; /* the slash */
     if (status == SERIATIM_OK)
         status = url_parse_master(p, path);
@@ -324,6 +327,25 @@ static int url_parse_sentinel_url(url_parser *p, url_span rest)
         return url_invalid(p, "it may not hold # (write it as %23)");
     rest.at = path.end + 1;
     return url_parse_options(p, rest);
+}
+
+static int url_parse_cluster_url(url_parser *p, url_span rest)
+{
+    url_span authority = {rest.at, url_find_any(rest, "/?#")};
+    int status = url_parse_login(p, &authority);
+    p->url->kind = SRT_URL_CLUSTER;
+    if (status == SERIATIM_OK)
+        status = url_parse_list(p, authority);
+    rest.at = authority.end;
+    if (status != SERIATIM_OK || rest.at == rest.end)
+        return status;
+    if (*rest.at != '/' || url_find_any(rest, "?#") != rest.end)
+        return url_invalid(p, "behind the members of a cluster only /0 may stand, no ? and no #");
+    rest.at++;
+    if (rest.at == rest.end)
+        return SERIATIM_OK;
+    status = url_parse_db(p, rest);
+    return status == SERIATIM_OK && p->url->db ? url_invalid(p, "a cluster has the database 0 only") : status;
 }
 
 static int url_parse_query(url_parser *p, url_span query)
@@ -450,8 +472,12 @@ static int url_parse_scheme(url_parser *p, url_span rest)
         p->url->tls = 1;
         return url_parse_sentinel_url(p, rest);
     }
-    if (url_take_scheme(&rest, "redis+cluster:") || url_take_scheme(&rest, "rediss+cluster:"))
-        return srt_fail(p->error, SERIATIM_UNSUPPORTED, "Redis URL: the scheme redis+cluster is not supported yet");
+    if (url_take_scheme(&rest, "redis+cluster://"))
+        return url_parse_cluster_url(p, rest);
+    if (url_take_scheme(&rest, "rediss+cluster://")) {
+        p->url->tls = 1;
+        return url_parse_cluster_url(p, rest);
+    }
     return url_refuse_scheme(p, rest);
 }
 

@@ -57,15 +57,20 @@ static void url_redact_host(const char *host, int port, srt_bytes *out)
     srt_bytes_add_int(out, port);
 }
 
-static void url_redact_sentinels(const srt_url *url, srt_bytes *out)
+static void url_redact_hosts(const srt_url *url, srt_bytes *out)
 {
     size_t i;
-    for (i = 0; i < url->sentinel_count; i++) {
+    for (i = 0; i < url->host_count; i++) {
         if (i)
             srt_bytes_addc(out, ',');
-        url_redact_host(url->sentinels[i].host, url->sentinels[i].port, out);
+        url_redact_host(url->hosts[i].host, url->hosts[i].port, out);
     }
     srt_bytes_addc(out, '/');
+}
+
+static void url_redact_sentinels(const srt_url *url, srt_bytes *out)
+{
+    url_redact_hosts(url, out);
     url_encode_part(out, url->master);
     srt_bytes_addc(out, '/');
     srt_bytes_add_int(out, url->db);
@@ -89,6 +94,10 @@ void srt_url_redact(const srt_url *url, srt_bytes *out)
         url_redact_login(url, out);
         url_redact_sentinels(url, out);
         return;
+    } else if (url->kind == SRT_URL_CLUSTER) {
+        srt_bytes_adds(out, url->tls ? "rediss+cluster://" : "redis+cluster://");
+        url_redact_login(url, out);
+        url_redact_hosts(url, out);
     } else {
         srt_bytes_adds(out, url->kind == SRT_URL_TLS ? "rediss://" : "redis://");
         url_redact_login(url, out);

@@ -4,9 +4,9 @@
 
 #include "seriatim/binding/bytes.h"
 
-typedef enum srt_url_kind { SRT_URL_TCP, SRT_URL_TLS, SRT_URL_UNIX, SRT_URL_SENTINEL } srt_url_kind;
+typedef enum srt_url_kind { SRT_URL_TCP, SRT_URL_TLS, SRT_URL_UNIX, SRT_URL_SENTINEL, SRT_URL_CLUSTER } srt_url_kind;
 
-#define SRT_URL_MAX_SENTINELS 16
+#define SRT_URL_MAX_HOSTS 16
 #define SRT_URL_MAX_BYTES 8192
 
 typedef struct srt_url_host {
@@ -18,8 +18,10 @@ typedef struct srt_url_host {
  * redis://[user[:password]@][host][:port][/db], rediss:// (the same over TLS),
  * unix://[user[:password]@]/path[?db=n],
  * redis+sentinel://[user[:password]@]host[:port][,host[:port]...]/master[/db][?sentinel_user=...&sentinel_password=...]
- * and rediss+sentinel:// (the same over TLS, to sentinels and master alike); user and password are Redis'. Texts are
- * percent-decoded, NUL-terminated and never hold a NUL of their own; they live until srt_url_free.
+ * and rediss+sentinel:// (the same over TLS, to sentinels and master alike),
+ * redis+cluster://[user[:password]@]host[:port][,host[:port]...][/0] and rediss+cluster:// (the same over TLS); user
+ * and password are Redis'. Texts are percent-decoded, NUL-terminated and never hold a NUL of their own; they live until
+ * srt_url_free.
  */
 typedef struct srt_url {
     const seriatim_allocator *mem;
@@ -30,9 +32,9 @@ typedef struct srt_url {
     const char *path;     /* Unix: the absolute path of the socket */
     int port;             /* TCP and TLS; default 6379 */
     int db;               /* default 0 */
-    int tls;              /* TLS, and sentinels over TLS */
-    srt_url_host sentinels[SRT_URL_MAX_SENTINELS]; /* ports: default 26379 */
-    size_t sentinel_count;
+    int tls;              /* TLS, and sentinels or a cluster over TLS */
+    srt_url_host hosts[SRT_URL_MAX_HOSTS]; /* sentinels, default port 26379; or members of a cluster, 6379 */
+    size_t host_count;
     const char *master;                            /* the name by which the sentinels know it */
     const char *sentinel_user, *sentinel_password; /* NULL: none given */
     char *block;                                   /* holds all the texts above */
@@ -42,7 +44,7 @@ typedef struct srt_url {
 /*
  * OK: *url owns its texts. INVALID: the message names the part and its rule and quotes nothing of
  * the URL, because a misplaced character can make a piece of the password look like any other part.
- * UNSUPPORTED: Cluster URLs. NOMEM. After a failure *url holds nothing to free, and
+ * NOMEM. After a failure *url holds nothing to free, and
  * srt_url_free on it is harmless.
  */
 int srt_url_parse(srt_url *url, const seriatim_allocator *mem, const char *text, size_t len, seriatim_error *error);
