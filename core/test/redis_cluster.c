@@ -80,7 +80,7 @@ static int says(redis_cluster *c, size_t node, const char *command, const char *
 
 /* What one node says of another, or of itself. */
 typedef struct said {
-    char flags[64], master[48], slots[256];
+    char flags[64], master[48], epoch[24], slots[256];
 } said;
 
 /* 0: the asked node does not know the one with this id. */
@@ -92,7 +92,8 @@ static int ask_about(redis_cluster *c, size_t asked, const char *id, said *s)
     while (line && line != reply->str && line[-1] != '\n')
         line = strstr(line + 1, id);
     s->slots[0] = 0;
-    found = line && sscanf(line, "%*s %*s %63s %47s %*s %*s %*s %*s%255[^\n]", s->flags, s->master, s->slots) >= 2;
+    found = line &&
+            sscanf(line, "%*s %*s %63s %47s %*s %*s %23s %*s%255[^\n]", s->flags, s->master, s->epoch, s->slots) >= 3;
     freeReplyObject(reply);
     return found;
 }
@@ -279,12 +280,27 @@ size_t cluster_half_move(redis_cluster *c, int slot, size_t to, int keys)
     return from;
 }
 
+/* Does this node know the present epoch of each master? */
+static int knows_epochs(redis_cluster *c, size_t node)
+{
+    said own, known;
+    size_t i;
+    for (i = 0; i < c->count; i++)
+        if (c->nodes[i].answers && ask_about(c, i, c->nodes[i].id, &own) && strstr(own.flags, "master") &&
+            (!ask_about(c, node, c->nodes[i].id, &known) || strcmp(own.epoch, known.epoch) != 0))
+            return 0;
+    return 1;
+}
+
+/* A node that takes a slot under an epoch that is not the highest may lose it to whoever gives it away: then nobody has
+ * it. */
 void cluster_end_move(redis_cluster *c, int slot, size_t from, size_t to)
 {
     said s;
     size_t i;
     while (migrate_some(c, slot, from, to, AT_ONCE) > 0)
         ;
+    await(c, knows_epochs, to, "does not know the epochs of all masters");
     cluster_do(c, to, "CLUSTER SETSLOT %d NODE %s", slot, c->nodes[to].id);
     cluster_do(c, from, "CLUSTER SETSLOT %d NODE %s", slot, c->nodes[to].id);
     for (i = 0; i < c->count; i++)
