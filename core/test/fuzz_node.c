@@ -213,7 +213,7 @@ static void hear(life *l, srt_channel channel, const srt_bytes *text)
 
 static void answer(life *l, fuzz_input *in, unsigned dice)
 {
-    const srt_request *asked = l->node->sessions[SRT_COMMANDS].first;
+    const srt_request *asked = l->node->cluster.peers[0]->commands.first;
     srt_bytes reply;
     srt_bytes_init(&reply, seriatim_default_allocator());
     if (asked && dice % 8 == 0)

@@ -34,7 +34,8 @@ static void node_vitals(sim *s, sim_node *n, int64_t now)
 static void check_held(const sim *s, const sim_node *n, int64_t now)
 {
     size_t i;
-    for (i = 0; s->p->chaos_ms && !s->p->nomem && n->node->sessions[SRT_COMMANDS].connected && i < n->node->shard_count;
+    for (i = 0;
+         s->p->chaos_ms && !s->p->nomem && n->node->cluster.peers[0]->commands.connected && i < n->node->shard_count;
          i++) {
         const srt_shard *h = n->node->shards[i];
         int64_t since = h->pending.count ? h->pending_since : now;

@@ -15,7 +15,7 @@
 #include "teams.h"
 
 redis_process team_redis;
-char team_url[128];
+char team_url[256];
 
 double seconds(void)
 {

@@ -16,7 +16,7 @@
 #define THREADS 5
 
 extern redis_process team_redis;
-extern char team_url[128]; /* what runners and links connect to */
+extern char team_url[256]; /* what runners and links connect to */
 
 typedef struct journal {
     pthread_mutex_t lock;

@@ -167,7 +167,7 @@ static int live(life *l, int steps, int kind, const char *answer)
     size_t len;
     int given = 0;
     while (steps-- > 0) {
-        const srt_request *asked = l->node->sessions[SRT_COMMANDS].first;
+        const srt_request *asked = l->node->cluster.peers[0]->commands.first;
         srt_bytes out;
         l->now += 20;
         srt_node_pulse(l->node, l->now);
@@ -176,7 +176,7 @@ static int live(life *l, int steps, int kind, const char *answer)
         srt_node_sent(l->node, SRT_COMMANDS, len);
         while (srt_node_event(l->node, l->now, &event) == SERIATIM_OK)
             ;
-        asked = l->node->sessions[SRT_COMMANDS].first;
+        asked = l->node->cluster.peers[0]->commands.first;
         if (asked && !given && !asked->handshake && asked->kind == kind) {
             given = 1;
             hear(l, answer, strlen(answer));

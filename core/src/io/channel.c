@@ -1,7 +1,4 @@
-/*
- * channel.c - the two connections of a runner, for commands and for wake-ups: connect, write, read, close, and find
- * dead ones.
- */
+/* channel.c - a connection of a runner, for commands or for wake-ups: connect, write, read, close, find dead ones. */
 #ifndef _XOPEN_SOURCE
 #define _XOPEN_SOURCE 700
 #endif
@@ -27,10 +24,9 @@ static void channel_close(seriatim_runner *r, runner_channel *c, int64_t now)
  */
 static void tell_of_wakes(seriatim_runner *r, const char *why)
 {
-    runner_channel *c = &r->channels[SRT_WAKES];
+    runner_channel *c = &r->wakes;
     int refused = c->error.status == SERIATIM_AUTH || c->error.status == SERIATIM_SERVER;
-    if (c->told || r->channels[SRT_COMMANDS].state != CHANNEL_OPEN || r->node->heartbeat.answered == 0 ||
-        !(refused || c->attempts > 1))
+    if (c->told || r->node->links == 0 || r->node->heartbeat.answered == 0 || !(refused || c->attempts > 1))
         return;
     c->told = 1;
     srt_node_tell(
@@ -39,46 +35,62 @@ static void tell_of_wakes(seriatim_runner *r, const char *why)
         why);
 }
 
-void srt_channel_lost(seriatim_runner *r, int which, int64_t now)
+void srt_channel_leave(seriatim_runner *r, runner_channel *c, int64_t now)
 {
-    runner_channel *c = &r->channels[which];
+    channel_close(r, c, now);
+    c->attempts = 0;
+    c->retry_at = now;
+    srt_error_clear(&c->error);
+    srt_node_disconnected(r->node, c->number, now);
+}
+
+/* Does the connection for wake-ups go to the same master of a cluster? Then it has ended or will end, too. */
+static int shares_master(const seriatim_runner *r, const runner_channel *c)
+{
+    return c->peer && c->peer->host && r->wakes.state != CHANNEL_CLOSED &&
+           strcmp(srt_transport_address(c->transport), srt_transport_address(r->wakes.transport)) == 0;
+}
+
+void srt_channel_lost(seriatim_runner *r, runner_channel *c, int64_t now)
+{
     const char *why = c->error.message[0] ? c->error.message : srt_transport_error(c->transport)->message;
-    if (which == SRT_COMMANDS && (c->attempts == 0 || c->state == CHANNEL_OPEN))
+    if (c->peer && (c->attempts == 0 || c->state == CHANNEL_OPEN))
         srt_node_tell(r->node, SERIATIM_EVENT_WARNING, 0, "Redis: %.200s", why);
-    if (which == SRT_WAKES)
+    if (c == &r->wakes)
         tell_of_wakes(r, why);
+    if (shares_master(r, c))
+        srt_channel_leave(r, &r->wakes, now);
     channel_close(r, c, now);
     srt_error_clear(&c->error);
-    srt_node_disconnected(r->node, (srt_channel)which, now);
+    srt_node_disconnected(r->node, c->number, now);
 }
 
 /* With the lock: the connection for wake-ups must go to the master that takes the commands. */
-static void channel_leave_old_master(seriatim_runner *r, int64_t now)
+static void channel_leave_old_master(seriatim_runner *r, const runner_channel *commands, int64_t now)
 {
-    runner_channel *wakes = &r->channels[SRT_WAKES];
-    const char *address = srt_transport_address(r->channels[SRT_COMMANDS].transport);
+    runner_channel *wakes = &r->wakes;
+    const char *address = srt_transport_address(commands->transport);
     srt_node_tell(r->node, SERIATIM_EVENT_LINK, 1, "the master is %.200s", address);
     if (wakes->state != CHANNEL_OPEN || strcmp(address, srt_transport_address(wakes->transport)) == 0)
         return;
     wakes->attempts = 0;
-    srt_channel_lost(r, SRT_WAKES, now);
+    srt_channel_lost(r, wakes, now);
 }
 
 /* With the lock: the transport is ready, the session may begin. */
-static void channel_opened(seriatim_runner *r, int which, int64_t now)
+static void channel_opened(seriatim_runner *r, runner_channel *c, int64_t now)
 {
-    runner_channel *c = &r->channels[which];
     c->state = CHANNEL_OPEN;
     c->heard_at = now;
-    if (which == SRT_COMMANDS && r->url.kind == SRT_URL_SENTINEL)
-        channel_leave_old_master(r, now);
-    if (srt_node_connected(r->node, (srt_channel)which, r->url.user, r->url.password, r->url.db, now) != SERIATIM_OK)
-        srt_channel_lost(r, which, now);
+    if (c->peer && r->url.kind == SRT_URL_SENTINEL)
+        channel_leave_old_master(r, c, now);
+    if (srt_node_connected(r->node, c->number, r->url.user, r->url.password, r->url.db, now) != SERIATIM_OK)
+        srt_channel_lost(r, c, now);
 }
 
 static int channel_connect(runner_channel *c, int64_t now)
 {
-    if (c->state == CHANNEL_CLOSED && now >= c->retry_at) {
+    if (c->state == CHANNEL_CLOSED && now >= c->retry_at && c->wanted) {
         c->state = CHANNEL_CONNECTING;
         return srt_transport_connect(c->transport, RUNNER_CONNECT_MS);
     }
@@ -114,22 +126,23 @@ static int channel_read(seriatim_runner *r, runner_channel *c, size_t *got)
     return status == SERIATIM_AGAIN || *got > 0 ? SERIATIM_OK : status;
 }
 
-void srt_channel_collect(seriatim_runner *r, int which)
+void srt_channel_collect(seriatim_runner *r, runner_channel *c)
 {
     const char *data;
     size_t len;
-    srt_node_output(r->node, (srt_channel)which, &data, &len);
-    if (len == 0 || r->channels[which].state != CHANNEL_OPEN)
+    if (c->state != CHANNEL_OPEN)
         return;
-    srt_bytes_add(&r->channels[which].out, data, len);
-    if (!r->channels[which].out.failed)
-        srt_node_sent(r->node, (srt_channel)which, len);
-    r->channels[which].out.failed = 0;
+    srt_node_output(r->node, c->number, &data, &len);
+    if (len == 0)
+        return;
+    srt_bytes_add(&c->out, data, len);
+    if (!c->out.failed)
+        srt_node_sent(r->node, c->number, len);
+    c->out.failed = 0;
 }
 
-void srt_channel_step(seriatim_runner *r, int which)
+void srt_channel_step(seriatim_runner *r, runner_channel *c)
 {
-    runner_channel *c = &r->channels[which];
     int64_t now = srt_clock_ms();
     size_t got = 0;
     channel_state was = c->state;
@@ -143,12 +156,12 @@ void srt_channel_step(seriatim_runner *r, int which)
     now = srt_clock_ms();
     pthread_mutex_lock(&r->lock);
     if (status == SERIATIM_OK && was != CHANNEL_OPEN) {
-        channel_opened(r, which, now);
+        channel_opened(r, c, now);
     } else if (status == SERIATIM_OK) {
         c->heard_at = now;
-        status = srt_node_input(r->node, (srt_channel)which, r->inbox, got, now, &c->error);
+        status = srt_node_input(r->node, c->number, r->inbox, got, now, &c->error);
         if (status == SERIATIM_OK) {
-            if (which == SRT_COMMANDS || r->node->hears)
+            if (c->peer || r->node->hears)
                 c->attempts = 0;
             c->told &= !r->node->hears;
             srt_error_clear(&c->error); /* of an earlier refusal */
@@ -156,41 +169,35 @@ void srt_channel_step(seriatim_runner *r, int which)
         r->unread |= got == RUNNER_READ;
     }
     if (status != SERIATIM_OK)
-        srt_channel_lost(r, which, now);
+        srt_channel_lost(r, c, now);
     pthread_mutex_unlock(&r->lock);
 }
 
 /* With the lock: Redis does not answer any more. */
-static void channel_silent(seriatim_runner *r, int which, int64_t now)
+static void channel_silent(seriatim_runner *r, runner_channel *c, int64_t now)
 {
-    srt_fail(&r->channels[which].error, SERIATIM_TIMEOUT, "no answer for %d seconds", RUNNER_SILENCE_MS / 1000);
-    srt_channel_lost(r, which, now);
+    srt_fail(&c->error, SERIATIM_TIMEOUT, "no answer for %d seconds", RUNNER_SILENCE_MS / 1000);
+    srt_channel_lost(r, c, now);
 }
 
-int64_t srt_channel_watch_commands(seriatim_runner *r, int64_t now)
+static int64_t watch_commands(seriatim_runner *r, runner_channel *c, int64_t now)
 {
-    runner_channel *c = &r->channels[SRT_COMMANDS];
-    if (c->state != CHANNEL_OPEN)
-        return SRT_NEVER;
-    if (!srt_node_waits(r->node)) {
+    if (!c->peer || c->peer->commands.waiting == 0) {
         c->heard_at = now;
         return SRT_NEVER;
     }
     if (now - c->heard_at < RUNNER_SILENCE_MS)
         return c->heard_at + RUNNER_SILENCE_MS;
-    channel_silent(r, SRT_COMMANDS, now);
+    channel_silent(r, c, now);
     return now;
 }
 
-int64_t srt_channel_watch_wakes(seriatim_runner *r, int64_t now)
+static int64_t watch_wakes(seriatim_runner *r, runner_channel *c, int64_t now)
 {
-    runner_channel *c = &r->channels[SRT_WAKES];
-    if (c->state != CHANNEL_OPEN)
-        return SRT_NEVER;
     if (now - c->heard_at < RUNNER_SILENCE_MS / 2)
         return c->heard_at + RUNNER_SILENCE_MS / 2;
     if (now - c->heard_at >= RUNNER_SILENCE_MS) {
-        channel_silent(r, SRT_WAKES, now);
+        channel_silent(r, c, now);
         return now;
     }
     if (c->asked_at <= c->heard_at) {
@@ -198,4 +205,11 @@ int64_t srt_channel_watch_wakes(seriatim_runner *r, int64_t now)
         srt_node_ask_wakes(r->node);
     }
     return c->heard_at + RUNNER_SILENCE_MS;
+}
+
+int64_t srt_channel_watch(seriatim_runner *r, runner_channel *c, int64_t now)
+{
+    if (c->state != CHANNEL_OPEN)
+        return SRT_NEVER;
+    return c == &r->wakes ? watch_wakes(r, c, now) : watch_commands(r, c, now);
 }

@@ -21,13 +21,11 @@
 #include <unistd.h>
 
 #define LINK_CONNECT_MS 5000
-#define LINK_SILENCE_MS 15000 /* an open connection on which an answer is missing this long is treated as dead */
-/* of an operation on a link that was never connected, so that a wrong URL is reported soon */
-#define LINK_FIRST_LIMIT_MS 5000
-#define LINK_LIMIT_MS 30000 /* without an answer, of any operation but a push */
-/* a connection unused for longer is read before it is written to: Redis may have closed it */
-#define LINK_IDLE_MS 10
-#define LINK_VISITOR_MS 100 /* how often a visitor's socket is looked at while Redis is silent */
+#define LINK_SILENCE_MS 15000    /* an open connection on which an answer is missing this long is treated as dead */
+#define LINK_FIRST_LIMIT_MS 5000 /* of an operation on a link that was never connected: a wrong URL is told soon */
+#define LINK_LIMIT_MS 30000      /* without an answer, of any operation but a push */
+#define LINK_IDLE_MS 10          /* a connection unused for longer is read before a write: Redis may have closed it */
+#define LINK_VISITOR_MS 100      /* how often a visitor's socket is looked at while Redis is silent */
 #define LINK_PAUSE_MS 50
 #define LINK_LONGEST_PAUSE_MS 1000
 

@@ -5,7 +5,6 @@
 #include "io/runner_state.h"
 
 #include <errno.h>
-#include <poll.h>
 #include <signal.h>
 #include <string.h>
 #include <unistd.h>
@@ -41,19 +40,21 @@ static void notify_chosen(seriatim_runner *r)
 /* Ticks the node and collects its output. Returns until when the thread may sleep. */
 static int64_t runner_tick(seriatim_runner *r)
 {
-    int64_t now = srt_clock_ms(), until, commands, wakes, waiters;
-    int which;
+    int64_t now = srt_clock_ms(), until, silent = SRT_NEVER, waiters;
+    size_t i;
     pthread_mutex_lock(&r->lock);
     r->notified = 0;
-    commands = srt_channel_watch_commands(r, now);
-    wakes = srt_channel_watch_wakes(r, now);
+    for (i = r->channel_count; i-- > 0;) {
+        int64_t at = srt_channel_watch(r, r->channels[i], now);
+        silent = at < silent ? at : silent;
+    }
     if (srt_heartbeat_due(r->node, now))
         srt_node_vitals(r->node, srt_resident_bytes(), srt_clock_wall_us() - now * 1000);
     until = srt_node_tick(r->node, now);
-    until = commands < until ? commands : until;
-    until = wakes < until ? wakes : until;
-    for (which = 0; which < SRT_CHANNELS; which++)
-        srt_channel_collect(r, which);
+    until = silent < until ? silent : until;
+    srt_channels_follow(r, now);
+    for (i = r->channel_count; i-- > 0;)
+        srt_channel_collect(r, r->channels[i]);
     if (r->node->checkpoint_news)
         srt_runner_wake_flushes(r, now);
     waiters = choose_waiters(r, now);
@@ -73,36 +74,33 @@ static void runner_awake(seriatim_runner *r)
 
 static void runner_sleep(seriatim_runner *r, int64_t until)
 {
-    struct pollfd fds[1 + SRT_CHANNELS] = {{0, 0, 0}}; /* poll leaves revents unchanged if it fails */
-    int whose[1 + SRT_CHANNELS];
+    struct pollfd *fds = r->fds;
     int64_t now = srt_clock_ms();
-    nfds_t count = 1;
-    int which;
+    size_t count = r->channel_count, i;
+    memset(fds, 0, (count + 1) * sizeof *fds); /* poll leaves revents unchanged if it fails */
     fds[0].fd = r->wake[0];
     fds[0].events = POLLIN;
-    for (which = 0; which < SRT_CHANNELS; which++) {
-        runner_channel *c = &r->channels[which];
+    for (i = 0; i < count; i++) {
+        runner_channel *c = r->channels[i];
         int wants = srt_transport_wants(c->transport);
-        int64_t deadline = c->state == CHANNEL_CLOSED ? c->retry_at : srt_transport_deadline(c->transport);
+        int64_t deadline = c->state != CHANNEL_CLOSED ? srt_transport_deadline(c->transport)
+                           : c->wanted                ? c->retry_at
+                                                      : SRT_NEVER;
         if (deadline < until)
             until = deadline;
-        if (c->state == CHANNEL_CLOSED)
-            continue;
-        whose[count] = which;
-        fds[count].fd = srt_transport_fd(c->transport);
-        fds[count].events = (short)((wants & SERIATIM_WANT_READ ? POLLIN : 0) |
+        fds[i + 1].fd = c->state == CHANNEL_CLOSED ? -1 : srt_transport_fd(c->transport);
+        fds[i + 1].events = (short)((wants & SERIATIM_WANT_READ ? POLLIN : 0) |
                                     (wants & SERIATIM_WANT_WRITE || c->out.len ? POLLOUT : 0));
-        count++;
     }
     if (until > now + 60000)
         until = now + 60000;
-    poll(fds, count, until > now && !r->unread ? (int)(until - now) : 0);
+    poll(fds, (nfds_t)count + 1, until > now && !r->unread ? (int)(until - now) : 0);
     r->unread = 0;
     if (fds[0].revents)
         srt_pipe_drain(r->wake);
-    while (count-- > 1)
-        if (fds[count].revents)
-            r->channels[whose[count]].drained = 0;
+    for (i = 0; i < count; i++)
+        if (fds[i + 1].revents)
+            r->channels[i]->drained = 0;
 }
 
 static void *runner_main(void *argument)
@@ -110,15 +108,15 @@ static void *runner_main(void *argument)
     seriatim_runner *r = argument;
     for (;;) {
         int64_t until;
-        int which;
-        for (which = 0; which < SRT_CHANNELS; which++)
-            srt_channel_step(r, which);
+        size_t i;
+        for (i = r->channel_count; i-- > 0;)
+            srt_channel_step(r, r->channels[i]);
         until = runner_tick(r);
-        for (which = 0; which < SRT_CHANNELS; which++) {
-            runner_channel *c = &r->channels[which];
+        for (i = r->channel_count; i-- > 0;) {
+            runner_channel *c = r->channels[i];
             if (c->state == CHANNEL_OPEN && srt_channel_write(c) != SERIATIM_OK) {
                 pthread_mutex_lock(&r->lock);
-                srt_channel_lost(r, which, srt_clock_ms());
+                srt_channel_lost(r, c, srt_clock_ms());
                 pthread_mutex_unlock(&r->lock);
             }
         }
@@ -149,18 +147,24 @@ static void pipes_close(seriatim_runner *r)
 
 static void runner_free_parts(seriatim_runner *r)
 {
-    size_t i;
     pipes_close(r);
-    for (i = 0; i < SRT_CHANNELS; i++) {
-        srt_transport_destroy(r->channels[i].transport);
-        srt_bytes_free(&r->channels[i].out);
-    }
     if (r->node)
         srt_node_free(r->node);
+    srt_channels_free(r);
     srt_free(r->mem, r->inbox, RUNNER_READ);
     srt_url_free(&r->url);
     pthread_mutex_destroy(&r->lock);
     srt_free(r->mem, r, sizeof *r);
+}
+
+/* The seeds of a cluster's URL. */
+static int runner_seed(seriatim_runner *r)
+{
+    int status = SERIATIM_OK;
+    size_t i;
+    for (i = 0; r->url.kind == SRT_URL_CLUSTER && i < r->url.host_count && status == SERIATIM_OK; i++)
+        status = srt_node_seed(r->node, r->url.hosts[i].host, r->url.hosts[i].port);
+    return status;
 }
 
 int seriatim_runner_new(const seriatim_node_settings *settings, const char *url, seriatim_runner **out,
@@ -169,7 +173,7 @@ int seriatim_runner_new(const seriatim_node_settings *settings, const char *url,
     const seriatim_allocator *mem =
         settings->options.allocator ? settings->options.allocator : seriatim_default_allocator();
     seriatim_runner *r = srt_alloc(mem, sizeof *r);
-    int status, i;
+    int status;
     if (!r)
         return srt_fail_plain(error, SERIATIM_NOMEM);
     r->mem = mem;
@@ -177,16 +181,13 @@ int seriatim_runner_new(const seriatim_node_settings *settings, const char *url,
     r->flushing.pipe[0] = r->flushing.pipe[1] = -1;
     r->url.mem = mem;
     pthread_mutex_init(&r->lock, NULL);
-    for (i = 0; i < SRT_CHANNELS; i++)
-        srt_bytes_init(&r->channels[i].out, mem);
     status = srt_url_parse(&r->url, mem, url, strlen(url), error);
     if (status == SERIATIM_OK)
         status = srt_node_new(settings, &r->node, error);
     if (status == SERIATIM_OK && !(r->inbox = srt_alloc(mem, RUNNER_READ)))
         status = srt_fail_plain(error, SERIATIM_NOMEM);
-    for (i = 0; status == SERIATIM_OK && i < SRT_CHANNELS; i++)
-        if (!(r->channels[i].transport = srt_transport_create(mem, &r->url)))
-            status = srt_fail_plain(error, SERIATIM_NOMEM);
+    if (status == SERIATIM_OK && (runner_seed(r) != SERIATIM_OK || srt_channels_begin(r) != SERIATIM_OK))
+        status = srt_fail_plain(error, SERIATIM_NOMEM);
     if (status != SERIATIM_OK) {
         runner_free_parts(r);
         return status;

@@ -1,4 +1,4 @@
-/* runner_state.h - between the files of a runner: channel.c, runner.c, runner_host.c. */
+/* runner_state.h - between the files of a runner: channel.c, channels.c, runner.c, runner_host.c. */
 #ifndef SRT_RUNNER_STATE_H
 #define SRT_RUNNER_STATE_H
 
@@ -7,6 +7,7 @@
 #include "net/transport.h"
 #include "node/node_state.h"
 
+#include <poll.h>
 #include <pthread.h>
 
 #define RUNNER_READ ((size_t)256 * 1024)
@@ -14,8 +15,11 @@
 typedef enum channel_state { CHANNEL_CLOSED, CHANNEL_CONNECTING, CHANNEL_OPEN } channel_state;
 
 typedef struct runner_channel {
+    srt_redis *peer; /* whose commands it carries; NULL: the wake-ups, or those of a peer that is gone */
+    srt_channel number;
     srt_transport *transport;
     channel_state state;
+    int wanted;        /* there is somebody to connect to */
     unsigned attempts; /* since it last served: commands were answered, or the wakes' channels subscribed */
     int told;          /* a warning was given that no wake-ups come */
     int64_t retry_at, heard_at, asked_at; /* asked_at: of the last PING */
@@ -37,7 +41,11 @@ struct seriatim_runner {
     pthread_mutex_t lock;
     pthread_t thread;
     int running, ending;
-    runner_channel channels[SRT_CHANNELS];
+    runner_channel wakes;
+    runner_channel **channels; /* the wake-ups, then one for each master; changed by the thread, with the lock */
+    size_t channel_count, channel_cap;
+    struct pollfd *fds; /* room for one more than there are channels */
+    size_t fd_cap;
     char *inbox;
     int wake[2];             /* wakes the thread */
     srt_wait_queue *waiters; /* one a group */
@@ -55,14 +63,25 @@ void srt_runner_wake_flushes(seriatim_runner *r, int64_t now);
 /* ---- channel.c ------------------------------------------------------------------------------- */
 
 /* With the lock. */
-void srt_channel_lost(seriatim_runner *r, int which, int64_t now);
+void srt_channel_lost(seriatim_runner *r, runner_channel *c, int64_t now);
+/* With the lock: closes it without a word; nobody needs it. */
+void srt_channel_leave(seriatim_runner *r, runner_channel *c, int64_t now);
 int srt_channel_write(runner_channel *c);
 /* With the lock: moves the node's output to the channel. */
-void srt_channel_collect(seriatim_runner *r, int which);
-void srt_channel_step(seriatim_runner *r, int which);
-/* With the lock: closes a connection on which an expected answer has not come for long. Returns when to call again. */
-int64_t srt_channel_watch_commands(seriatim_runner *r, int64_t now);
-/* With the lock: sends a PING on the connection for wake-ups if it was silent for long. Returns when to call again. */
-int64_t srt_channel_watch_wakes(seriatim_runner *r, int64_t now);
+void srt_channel_collect(seriatim_runner *r, runner_channel *c);
+void srt_channel_step(seriatim_runner *r, runner_channel *c);
+/*
+ * With the lock: closes a connection on which an expected answer has not come for long, and sends a PING on the one for
+ * wake-ups if it was silent for long. Returns when to call again.
+ */
+int64_t srt_channel_watch(seriatim_runner *r, runner_channel *c, int64_t now);
+
+/* ---- channels.c ------------------------------------------------------------------------------ */
+
+/* Makes the channels of the wake-ups and of the first Redis. OK or NOMEM. */
+int srt_channels_begin(seriatim_runner *r);
+void srt_channels_free(seriatim_runner *r);
+/* With the lock: makes channels for new masters, closes those that nobody needs, and says which may connect. */
+void srt_channels_follow(seriatim_runner *r, int64_t now);
 
 #endif

@@ -144,7 +144,7 @@ static int claim_take(srt_node *node, srt_shard *s, const srt_reply *reply, int6
     if (!claim)
         return SERIATIM_NOMEM;
     memset(claim, 0, sizeof *claim);
-    claim->memory = srt_reader_take(node->sessions[SRT_COMMANDS].reader);
+    claim->memory = srt_reader_take(node->answering->commands.reader);
     claim->jobs = 1;
     runs[0] = claim_run(claim, '0', mode, fence);
     runs[1] = claim_run(claim, '1', mode, fence);

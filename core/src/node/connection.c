@@ -5,7 +5,7 @@
 
 static void subscribe(srt_node *n)
 {
-    srt_session *session = &n->sessions[SRT_WAKES];
+    srt_session *session = &n->wakes;
     srt_resp_array(&session->out, 3);
     srt_resp_arg(&session->out, "SUBSCRIBE", 9);
     srt_resp_arg(&session->out, n->wake_channel.data, n->wake_channel.len);
@@ -14,14 +14,13 @@ static void subscribe(srt_node *n)
 
 void srt_node_expect_masters(srt_node *n)
 {
-    int i;
-    for (i = 0; i < SRT_CHANNELS; i++)
-        n->sessions[i].masters_only = 1;
+    n->cluster.peers[0]->commands.masters_only = 1;
+    n->wakes.masters_only = 1;
 }
 
 void srt_node_ask_wakes(srt_node *n)
 {
-    srt_bytes *out = &n->sessions[SRT_WAKES].out;
+    srt_bytes *out = &n->wakes.out;
     size_t before = out->len;
     srt_resp_array(out, 1);
     srt_resp_arg(out, "PING", 4);
@@ -38,27 +37,42 @@ void srt_node_ask_wakes(srt_node *n)
 static void check_all(srt_node *n, int64_t now)
 {
     size_t i;
-    for (i = 0; i < n->shard_count; i++) {
-        srt_shard *s = n->shards[i];
-        if (s->state == SRT_OWNED)
-            s->reconcile = 1;
-        srt_shard_changed(n, s, now);
-    }
+    for (i = 0; i < n->shard_count; i++)
+        srt_shard_check(n, n->shards[i], now);
+}
+
+static int wakes_connected(srt_node *n, const char *user, const char *password, int database)
+{
+    int status = srt_session_connected(&n->wakes, user, password, database, n->name.data);
+    if (status == SERIATIM_OK)
+        subscribe(n);
+    return status == SERIATIM_OK && n->wakes.out.failed ? SERIATIM_NOMEM : status;
+}
+
+static void tell_of_link(srt_node *n, const srt_redis *p, int connected)
+{
+    const char *what = connected ? "connected to Redis" : "lost the connection to Redis";
+    if (n->cluster.many)
+        srt_node_tell(n, SERIATIM_EVENT_LINK, connected, "%s at %.200s:%d", what, p->host, p->port);
+    else
+        srt_node_tell(n, SERIATIM_EVENT_LINK, connected, "%s", what);
 }
 
 int srt_node_connected(srt_node *n, srt_channel channel, const char *user, const char *password, int database,
                        int64_t now)
 {
-    int status = srt_session_connected(&n->sessions[channel], user, password, database, n->name.data);
-    size_t i;
+    srt_redis *p = srt_node_channel_peer(n, (int)channel);
+    int status;
+    if (channel == SRT_WAKES)
+        return wakes_connected(n, user, password, database);
+    if (!p)
+        return SERIATIM_INVALID;
+    status = srt_redis_connected(&n->cluster, p, user, password, database, n->name.data);
     if (status != SERIATIM_OK)
         return status;
-    if (channel == SRT_WAKES) {
-        subscribe(n);
-        return n->sessions[channel].out.failed ? SERIATIM_NOMEM : SERIATIM_OK;
-    }
+    n->links++;
     n->stats.connected = 1;
-    srt_node_tell(n, SERIATIM_EVENT_LINK, 1, "connected to Redis");
+    tell_of_link(n, p, 1);
     if (srt_node_ask_layouts(n) != SERIATIM_OK)
         return SERIATIM_NOMEM;
     /*
@@ -67,32 +81,37 @@ int srt_node_connected(srt_node *n, srt_channel channel, const char *user, const
      */
     if (!n->heartbeat.in_flight)
         n->heartbeat.at = now;
-    for (i = 0; i < n->shard_count; i++)
-        if (n->shards[i]->state == SRT_FOREIGN) {
-            srt_bytes_clear(&n->shards[i]->owner);
-            n->shards[i]->perhaps_ours = n->shards[i]->given_up;
-        }
-    check_all(n, now);
+    srt_node_meet_master(n, p, now);
     return SERIATIM_OK;
 }
 
 void srt_node_disconnected(srt_node *n, srt_channel channel, int64_t now)
 {
-    srt_session_disconnected(&n->sessions[channel]);
-    if (channel == SRT_WAKES)
+    srt_redis *p = srt_node_channel_peer(n, (int)channel);
+    int was_connected;
+    if (channel == SRT_WAKES) {
+        srt_session_disconnected(&n->wakes);
         n->hears = 0;
-    if (channel != SRT_COMMANDS || !n->stats.connected)
+        return;
+    }
+    if (!p)
+        return;
+    was_connected = p->commands.connected;
+    if (was_connected && !p->closing)
+        tell_of_link(n, p, 0);
+    srt_redis_disconnected(&n->cluster, p);
+    n->links -= was_connected != 0;
+    if (!was_connected || n->links > 0)
         return;
     n->stats.connected = 0;
     n->opened_by = now;
-    srt_node_tell(n, SERIATIM_EVENT_LINK, 0, "lost the connection to Redis");
 }
 
 static int command_reply(srt_node *n, srt_request *r, const srt_reply *reply, int64_t now, seriatim_error *error)
 {
     int kind = r->kind, status;
     if (kind == SRT_ASK_NOTHING) {
-        srt_session_done(&n->sessions[SRT_COMMANDS], r);
+        srt_cluster_done(&n->cluster, r);
         return SERIATIM_OK;
     }
     if (kind != SRT_ASK_LAYOUT && kind != SRT_ASK_HEARTBEAT && kind != SRT_ASK_SAMPLE && kind != SRT_ASK_RUN_TIMES)
@@ -105,7 +124,7 @@ static int command_reply(srt_node *n, srt_request *r, const srt_reply *reply, in
         status = srt_node_layout_known(n, r, reply, now, error);
     if (status == SERIATIM_READONLY || status == SERIATIM_LOADING ||
         (status != SERIATIM_OK && kind == SRT_ASK_LAYOUT && n->shard_count == 0)) {
-        srt_session_again(&n->sessions[SRT_COMMANDS], r);
+        srt_cluster_again(&n->cluster, r);
         return status;
     }
     if (status != SERIATIM_OK && kind == SRT_ASK_LAYOUT)
@@ -121,7 +140,7 @@ static int command_reply(srt_node *n, srt_request *r, const srt_reply *reply, in
     } else if (kind == SRT_ASK_RUN_TIMES) {
         srt_node_run_times_told(n, status == SERIATIM_OK ? NULL : error);
     }
-    srt_session_done(&n->sessions[SRT_COMMANDS], r);
+    srt_cluster_done(&n->cluster, r);
     return SERIATIM_OK;
 }
 
@@ -176,33 +195,61 @@ static int wakes_reply(srt_node *n, const srt_reply *reply, int64_t now, seriati
     return SERIATIM_OK;
 }
 
-int srt_node_input(srt_node *n, srt_channel channel, const char *data, size_t len, int64_t now, seriatim_error *error)
+static int wakes_input(srt_node *n, const char *data, size_t len, int64_t now, seriatim_error *error)
 {
-    srt_session *session = &n->sessions[channel];
-    int status = srt_session_input(session, data, len);
+    int status = srt_session_input(&n->wakes, data, len);
     while (status == SERIATIM_OK) {
         srt_request *r;
         srt_reply reply;
-        status = srt_session_next(session, &r, &reply, error);
-        if (status == SERIATIM_AGAIN)
-            return SERIATIM_OK;
+        status = srt_session_next(&n->wakes, &r, &reply, error);
         if (status == SERIATIM_OK)
-            status = r ? command_reply(n, r, &reply, now, error) : wakes_reply(n, &reply, now, error);
+            status = wakes_reply(n, &reply, now, error);
     }
-    return status;
+    return status == SERIATIM_AGAIN ? SERIATIM_OK : status;
+}
+
+int srt_node_input(srt_node *n, srt_channel channel, const char *data, size_t len, int64_t now, seriatim_error *error)
+{
+    srt_redis *p = srt_node_channel_peer(n, (int)channel);
+    int status;
+    if (channel == SRT_WAKES)
+        return wakes_input(n, data, len, now, error);
+    if (!p)
+        return srt_fail(error, SERIATIM_INVALID, "no Redis has the channel %d", (int)channel);
+    n->answering = p;
+    status = srt_redis_input(&n->cluster, p, data, len);
+    while (status == SERIATIM_OK) {
+        srt_request *r;
+        srt_reply reply;
+        status = srt_redis_next(&n->cluster, p, &r, &reply, error);
+        if (status == SERIATIM_OK)
+            status = command_reply(n, r, &reply, now, error);
+    }
+    return status == SERIATIM_AGAIN ? SERIATIM_OK : status;
+}
+
+static srt_session *session_of(srt_node *n, srt_channel channel)
+{
+    srt_redis *p = srt_node_channel_peer(n, (int)channel);
+    return channel == SRT_WAKES ? &n->wakes : p ? &p->commands : NULL;
 }
 
 void srt_node_output(srt_node *n, srt_channel channel, const char **data, size_t *len)
 {
-    srt_session_output(&n->sessions[channel], data, len);
+    const srt_session *session = session_of(n, channel);
+    *len = 0;
+    if (session)
+        srt_session_output(session, data, len);
 }
 
 void srt_node_sent(srt_node *n, srt_channel channel, size_t len)
 {
-    srt_session_sent(&n->sessions[channel], len);
+    srt_session *session = session_of(n, channel);
+    if (session)
+        srt_session_sent(session, len);
 }
 
 int srt_node_waits(const srt_node *n)
 {
-    return n->sessions[SRT_COMMANDS].waiting > 0;
+    return srt_cluster_waiting(&n->cluster) > 0;
 }

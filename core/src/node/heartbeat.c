@@ -302,8 +302,8 @@ static void beat_describe(const srt_node *n, srt_bytes *text)
 
 void srt_heartbeat_send(srt_node *n, int64_t lease_ms, int64_t now)
 {
-    srt_session *session = &n->sessions[SRT_COMMANDS];
-    srt_request *r = srt_session_begin(session, srt_script_heartbeat, &n->heartbeat_keys, SRT_HEARTBEAT_KEYS);
+    srt_request *r =
+        srt_session_begin(srt_cluster_pool(&n->cluster), srt_script_heartbeat, &n->heartbeat_keys, SRT_HEARTBEAT_KEYS);
     srt_bytes text;
     n->heartbeat.at = now + 100;
     if (!r)
@@ -318,7 +318,7 @@ void srt_heartbeat_send(srt_node *n, int64_t lease_ms, int64_t now)
     r->tail.failed |= text.failed;
     srt_bytes_free(&text);
     srt_request_arg(r, n->nodes_channel.data, n->nodes_channel.len);
-    if (srt_session_send(session, r) != SERIATIM_OK)
+    if (srt_cluster_send(&n->cluster, r) != SERIATIM_OK)
         return;
     n->heartbeat.in_flight++;
     n->heartbeat.at = now + n->lease_ms / 4;
@@ -359,17 +359,16 @@ int srt_node_describe(srt_node *n)
 
 void srt_node_announce(srt_node *n, int64_t now)
 {
-    srt_session *session = &n->sessions[SRT_COMMANDS];
     srt_request *r;
-    if (!session->connected || !n->shard_count)
+    if (!srt_node_may_send(n) || !n->shard_count)
         return;
     srt_heartbeat_send(n, n->lease_ms, now);
-    r = srt_session_begin(session, srt_script_none, NULL, 0);
+    r = srt_session_begin(srt_cluster_pool(&n->cluster), srt_script_none, NULL, 0);
     if (!r)
         return;
     r->kind = SRT_ASK_NOTHING;
     srt_request_text(r, "PUBLISH");
     srt_request_arg(r, n->nodes_channel.data, n->nodes_channel.len);
     srt_request_text(r, "stop");
-    srt_session_send(session, r);
+    srt_cluster_send(&n->cluster, r);
 }

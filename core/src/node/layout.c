@@ -16,13 +16,13 @@ static int ask_layout(srt_node *n, size_t worker)
 {
     const srt_queue *queue = n->workers[worker];
     srt_layout_mode mode = layout_mode(queue);
-    srt_request *r = srt_layout_request(&n->registry, &n->sessions[SRT_COMMANDS], queue, mode, 0);
+    srt_request *r = srt_layout_request(&n->registry, srt_cluster_pool(&n->cluster), queue, mode, 0);
     if (!r)
         return SERIATIM_NOMEM;
     r->kind = SRT_ASK_LAYOUT;
     r->place = worker;
     r->number = mode;
-    return srt_session_send(&n->sessions[SRT_COMMANDS], r);
+    return srt_cluster_send(&n->cluster, r);
 }
 
 int srt_node_ask_layouts(srt_node *n)
@@ -56,6 +56,8 @@ static int add_shard(srt_node *n, size_t worker, unsigned index)
     s->worker = worker;
     s->index = index;
     s->keys = &s->queue->shards[index];
+    s->slot = srt_key_slot(s->keys->prefix.data, s->keys->prefix.len);
+    s->master = srt_shard_master(n, s);
     s->wake_at = s->due_at = s->unproven_at = s->suspect_at = SRT_NEVER;
     srt_bytes_init(&s->owner, n->mem);
     n->shards[n->shard_count++] = s;

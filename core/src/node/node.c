@@ -74,18 +74,20 @@ int srt_node_new(const seriatim_node_settings *s, srt_node **out, seriatim_error
     n->threads = s->threads;
     n->scheduler = s->scheduler;
     n->held_since = SRT_NEVER;
+    n->held_slot = -1;
     node_init_bytes(n);
     srt_sampler_init(n);
     status = srt_registry_init(&n->registry, mem, s->options.ns ? s->options.ns : "seriatim", error);
     if (status == SERIATIM_OK &&
-        (srt_session_init(&n->sessions[SRT_COMMANDS], mem, 0) != SERIATIM_OK ||
-         srt_session_init(&n->sessions[SRT_WAKES], mem, 1) != SERIATIM_OK || node_names(n, s) != SERIATIM_OK))
+        (srt_cluster_init(&n->cluster, mem) != SERIATIM_OK || srt_session_init(&n->wakes, mem, 1) != SERIATIM_OK ||
+         node_names(n, s) != SERIATIM_OK))
         status = srt_fail_plain(error, SERIATIM_NOMEM);
     if (status != SERIATIM_OK) {
         srt_node_free(n);
         return status;
     }
     n->hash = srt_hash(n->id.data, n->id.len);
+    srt_node_begin_masters(n);
     *out = n;
     return SERIATIM_OK;
 }
@@ -108,18 +110,15 @@ static void free_groups(srt_node *n)
     srt_free(n->mem, n->groups, n->group_cap * sizeof *n->groups);
 }
 
-/* Frees the jobs that are in requests. */
-static void free_requests(srt_node *n)
+/* Frees the jobs that are in a request. */
+static void free_request(void *node, srt_request *r)
 {
-    srt_session *session = &n->sessions[SRT_COMMANDS];
-    srt_request *r;
-    for (r = session->first; r; r = r->next) {
-        if (r->kind == SRT_ASK_SETTLE) {
-            srt_list_free(r->subject);
-            srt_free(n->mem, r->subject, sizeof(srt_job_list));
-        } else if (r->kind == SRT_ASK_SLICE) {
-            srt_job_free(r->subject);
-        }
+    srt_node *n = node;
+    if (r->kind == SRT_ASK_SETTLE) {
+        srt_list_free(r->subject);
+        srt_free(n->mem, r->subject, sizeof(srt_job_list));
+    } else if (r->kind == SRT_ASK_SLICE) {
+        srt_job_free(r->subject);
     }
 }
 
@@ -133,16 +132,16 @@ void srt_node_free(srt_node *n)
         n->held = d->next;
         srt_delivery_free(n->mem, d);
     }
-    if (n->sessions[SRT_COMMANDS].mem)
-        free_requests(n);
+    if (n->cluster.mem)
+        srt_cluster_each(&n->cluster, free_request, n);
     free_groups(n);
     for (i = 0; i < n->shard_count; i++) {
         srt_shard_forget(n, n->shards[i]);
         srt_free(n->mem, n->shards[i], sizeof *n->shards[i]);
     }
-    for (i = 0; i < SRT_CHANNELS; i++)
-        if (n->sessions[i].mem)
-            srt_session_free(&n->sessions[i]);
+    srt_cluster_free(&n->cluster);
+    if (n->wakes.mem)
+        srt_session_free(&n->wakes);
     srt_node_forget_peers(n);
     srt_free(n->mem, n->peers.list, n->peers.cap * sizeof *n->peers.list);
     srt_free(n->mem, n->shards, n->shard_cap * sizeof *n->shards);
@@ -294,7 +293,9 @@ seriatim_runner_stats srt_node_stats(const srt_node *n)
 {
     seriatim_runner_stats stats = n->stats;
     size_t i;
-    stats.commands = n->sessions[SRT_COMMANDS].commands + n->sessions[SRT_WAKES].commands;
+    stats.commands = n->sent_before + n->wakes.commands;
+    for (i = 0; i < n->cluster.peer_count; i++)
+        stats.commands += n->cluster.peers[i]->commands.commands;
     stats.shards = stats.claimed = 0;
     for (i = 0; i < n->shard_count; i++) {
         stats.shards += n->shards[i]->state == SRT_OWNED;

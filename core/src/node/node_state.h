@@ -3,12 +3,12 @@
  *
  * Time is an argument, bytes go in and out, deliveries come out: it opens no socket, reads no clock, starts no thread
  * and calls nobody back. The files, each of which uses those before it: job.c (claimed ids), events.c (reports to the
- * host), timers.c, shard_request.c, ready_shards.c (which shard is taken from next), quarantine.c,
- * heartbeat_fields.c (what a node reports of its process), heartbeat.c (heartbeats, which nodes live), notice.c
- * (retries_exhausted), the life of a shard (shard.h: batch.c, hold.c, recall.c, offer.c, recover.c, acquire.c,
- * settle.c, slice.c, claim.c, shard.c), checkpoint.c (payloads that are done before their run ends), delivery.c (what
- * threads hold), sample.c (histories of all queues), run_times.c (how long perform took), and the life of the node:
- * node.c, layout.c, connection.c, tick.c.
+ * host), timers.c, masters.c (which Redis has a shard), shard_request.c, ready_shards.c (which shard is taken from
+ * next), quarantine.c, heartbeat_fields.c (what a node reports of its process), heartbeat.c (heartbeats, which nodes
+ * live), notice.c (retries_exhausted), the life of a shard (shard.h: batch.c, hold.c, recall.c, offer.c, recover.c,
+ * acquire.c, settle.c, slice.c, claim.c, shard.c), checkpoint.c (payloads that are done before their run ends),
+ * delivery.c (what threads hold), sample.c (histories of all queues), run_times.c (how long perform took), and the life
+ * of the node: node.c, layout.c, follow.c (the map of a cluster), connection.c, tick.c.
  */
 #ifndef SRT_NODE_STATE_H
 #define SRT_NODE_STATE_H
@@ -19,7 +19,7 @@
 #include "model/queue_names.h"
 #include "model/registry.h"
 #include "seriatim/binding/node.h"
-#include "wire/script.h"
+#include "wire/cluster.h"
 
 #define SRT_NEVER INT64_MAX
 
@@ -57,6 +57,8 @@ struct srt_shard {
     size_t group;
     srt_shard_state state;
     int wanted;
+    unsigned slot;
+    const srt_redis *master; /* that had the slot when the node last looked; never followed, it may be gone */
 
     /* A foreign shard: who was seen to own it. */
     srt_bytes owner;
@@ -236,9 +238,10 @@ typedef struct srt_sampler {
     int64_t before_us;        /* when the round before this one was begun, by any process; 0: not known */
     srt_queue_names names[2]; /* names[shown]: of the last scan that came to its end; the other one's is under way */
     int shown;
-    size_t scans; /* calls of this round */
-    int is_whole; /* a scan began and ended in this round */
-    size_t next;  /* place of the next queue */
+    size_t scans;  /* calls of this round */
+    size_t master; /* whose keys are scanned */
+    int is_whole;  /* a scan began and ended in this round */
+    size_t next;   /* place of the next queue */
     size_t
         group; /* queues of the call under way that measures the idle ones; 0: such calls are refused in this round */
     size_t busy[SRT_IDLE_QUEUES], busy_count,
@@ -255,7 +258,15 @@ typedef struct srt_sampler {
 struct srt_node {
     const seriatim_allocator *mem;
     srt_registry registry;
-    srt_session sessions[SRT_CHANNELS];
+    srt_cluster cluster;                          /* commands: the one Redis, or the masters */
+    srt_redis *answering;                         /* whose answer is taken */
+    size_t links, numbered;                       /* connections for commands; numbers of peers that were given out */
+    uint64_t epoch;                               /* of the map that the shards' masters are of */
+    uint64_t sent_before;                         /* commands to peers that are gone */
+    int held_slot;                                /* the host was told that its requests wait; -1: of none */
+    void (*on_drop)(void *host, srt_redis *peer); /* for the runner: its connection of the peer goes */
+    void *host;
+    srt_session wakes;
     int described; /* `description` is what other nodes read */
     srt_bytes id, description, wake_channel, nodes_channel, name;
     srt_bytes heartbeat_keys; /* encoded */
@@ -309,6 +320,9 @@ struct srt_node {
 
 /* Sends a PING on the channel of wake-ups, if no answer is expected there. */
 void srt_node_ask_wakes(srt_node *node);
+/* The Redis that has the host's channel of this number; the channel of a Redis. NULL: it is gone. */
+srt_redis *srt_node_channel_peer(const srt_node *node, int channel);
+int srt_redis_channel(const srt_redis *peer);
 /* Would a take give something? */
 int srt_node_offers(const srt_node *node, size_t group, int64_t now);
 /* 1: this failure of the worker's queue is logged; 0: it is only counted. For srt_node_failure and its test. */
@@ -393,6 +407,16 @@ int srt_shard_wants_claim(srt_node *node, const srt_shard *shard, int64_t now);
  * A request about a shard: begin gives NULL when out of memory; send takes NULL and returns 0, the shard will be
  * stepped again.
  */
+/* The Redis that has the shard; NULL: nobody knows. */
+const srt_redis *srt_shard_master(const srt_node *node, const srt_shard *shard);
+void srt_node_begin_masters(srt_node *node);
+int srt_node_may_send(const srt_node *node);
+/* Will bytes go to the Redis of this shard, or of any if it is NULL? */
+int srt_node_writes(const srt_node *node, const srt_shard *shard);
+/* Tells the cluster the time, and has shards whose slot has another master ask again. */
+void srt_node_follow_masters(srt_node *node, int64_t now);
+void srt_node_meet_master(srt_node *node, const srt_redis *peer, int64_t now); /* the same for all shards of this one */
+void srt_shard_check(srt_node *node, srt_shard *shard, int64_t now);           /* the shard asks again */
 srt_request *srt_shard_begin(srt_node *node, srt_shard *shard, int script, int kind);
 int srt_shard_send(srt_node *node, srt_shard *shard, srt_request *request, int64_t now);
 int srt_shard_idle(const srt_shard *shard); /* nothing claimed, running, pending or on its way */

@@ -134,7 +134,7 @@ static int add_notices(srt_node *node, srt_shard *s, seriatim_delivery *d, const
     if (!claim)
         return SERIATIM_NOMEM;
     memset(claim, 0, sizeof *claim);
-    claim->memory = srt_reader_take(node->sessions[SRT_COMMANDS].reader);
+    claim->memory = srt_reader_take(node->answering->commands.reader);
     claim->jobs = 1; /* owned by this function until all notices are added */
     for (i = 0; i < d->cap && status != SERIATIM_NOMEM; i++) {
         status = add_notice(s, claim, d, &reply->tokens[3 + 2 * i], &reply->tokens[4 + 2 * i]);

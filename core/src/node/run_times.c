@@ -30,14 +30,14 @@ void srt_delivery_timed(seriatim_delivery *d, int64_t now_us)
 /* What cannot be sent for want of memory goes with the next. Returns whether it was sent. */
 static int run_times_send(srt_node *n, srt_queue *queue)
 {
-    srt_session *session = &n->sessions[SRT_COMMANDS];
+    srt_session *session = srt_cluster_pool(&n->cluster);
     seriatim_text id = {n->id.data, n->id.len};
     srt_request *r = srt_run_times_request(session, n->registry.ns.data, queue->name.data, queue->name.len, id, n->hash,
                                            ++n->run_times.number, &queue->run_counts);
     if (!r)
         return 0;
     r->kind = SRT_ASK_RUN_TIMES;
-    if (srt_session_send(session, r) != SERIATIM_OK)
+    if (srt_cluster_send(&n->cluster, r) != SERIATIM_OK)
         return 0;
     memset(&queue->run_counts, 0, sizeof queue->run_counts);
     return 1;
@@ -54,7 +54,7 @@ static void run_times_next(srt_node *n)
 
 void srt_node_run_times(srt_node *n, int64_t now)
 {
-    if (now < n->run_times.at || n->run_times.asking || n->left || !n->sessions[SRT_COMMANDS].connected)
+    if (now < n->run_times.at || n->run_times.asking || n->left || !srt_node_may_send(n))
         return;
     n->run_times.at = now + SRT_RUN_TIMES_EVERY_MS;
     n->run_times.next = 0;

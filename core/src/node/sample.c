@@ -26,13 +26,13 @@ static void sample_send(srt_node *n, srt_request *r, srt_sampling step)
         return;
     r->kind = SRT_ASK_SAMPLE;
     r->number = s->rounds;
-    if (srt_session_send(&n->sessions[SRT_COMMANDS], r) == SERIATIM_OK)
+    if (srt_cluster_send(&n->cluster, r) == SERIATIM_OK)
         s->step = step;
 }
 
 static void sample_ask(srt_node *n, srt_sampling step, const char *const *words, size_t count)
 {
-    srt_request *r = srt_session_begin(&n->sessions[SRT_COMMANDS], srt_script_none, NULL, 0);
+    srt_request *r = srt_session_begin(srt_cluster_pool(&n->cluster), srt_script_none, NULL, 0);
     size_t i;
     for (i = 0; r && i < count; i++)
         srt_request_text(r, words[i]);
@@ -43,12 +43,26 @@ static void sample_scan(srt_node *n)
 {
     srt_sampler *s = &n->sampler;
     srt_queue_names *found = &s->names[!s->shown];
+    srt_request *r;
     s->scans++;
-    if (strcmp(found->cursor, "0") == 0) {
+    if (s->master == 0 && strcmp(found->cursor, "0") == 0) {
         srt_queue_names_clear(found);
         s->is_whole = 1;
     }
-    sample_send(n, srt_queue_names_request(found, &n->sessions[SRT_COMMANDS], n->registry.ns.data), SRT_SAMPLING_NAMES);
+    r = srt_queue_names_request(found, srt_cluster_pool(&n->cluster), n->registry.ns.data);
+    if (r && n->cluster.many)
+        srt_request_route(r, SRT_ROUTE_PEER, srt_cluster_master(&n->cluster, s->master));
+    sample_send(n, r, SRT_SAMPLING_NAMES);
+}
+
+/* Has the scan come to the end of the last master? Else it goes on with the next one. */
+static int sample_scanned_all(srt_node *n)
+{
+    srt_sampler *s = &n->sampler;
+    if (!srt_queue_names_complete(&s->names[!s->shown]))
+        return 0;
+    s->master = srt_cluster_master(&n->cluster, s->master + 1) ? s->master + 1 : 0;
+    return s->master == 0;
 }
 
 /* Reads the layout of the queue at this place, then its shards. */
@@ -93,7 +107,7 @@ static void sample_next(srt_node *n)
     }
     s->group = left < SRT_IDLE_QUEUES ? left : SRT_IDLE_QUEUES;
     sample_send(n,
-                srt_idle_request(&n->sessions[SRT_COMMANDS], n->registry.ns.data, &names->names[s->next], s->group,
+                srt_idle_request(srt_cluster_pool(&n->cluster), n->registry.ns.data, &names->names[s->next], s->group,
                                  s->is_whole ? s->before_us : 0),
                 SRT_SAMPLING_IDLE);
 }
@@ -104,7 +118,7 @@ static void sample_shards(srt_node *n)
     unsigned left = s->shards - s->shard;
     s->asked = left < s->together ? left : s->together;
     sample_send(n,
-                srt_sample_request(&n->sessions[SRT_COMMANDS], n->registry.ns.data, s->queue.data, s->queue.len,
+                srt_sample_request(srt_cluster_pool(&n->cluster), n->registry.ns.data, s->queue.data, s->queue.len,
                                    s->generation, s->shard, s->asked),
                 SRT_SAMPLING_SHARDS);
 }
@@ -114,10 +128,10 @@ static void sample_write(srt_node *n)
 {
     srt_sampler *s = &n->sampler;
     s->sample.lag_us = s->sample.time_us > s->soon_us ? s->sample.time_us - s->soon_us : 0;
-    sample_send(
-        n,
-        srt_history_request(&n->sessions[SRT_COMMANDS], n->registry.ns.data, s->queue.data, s->queue.len, &s->sample),
-        SRT_SAMPLING_WRITE);
+    sample_send(n,
+                srt_history_request(srt_cluster_pool(&n->cluster), n->registry.ns.data, s->queue.data, s->queue.len,
+                                    &s->sample),
+                SRT_SAMPLING_WRITE);
 }
 
 /* ---- Answers ------------------------------------------------------------------------------- */
@@ -142,7 +156,7 @@ static void sample_on_scan(srt_node *n, const srt_reply *reply)
     s->step = SRT_SAMPLING_NOTHING;
     if (srt_queue_names_take(found, n->registry.ns.data, reply, SAMPLE_MOST) != SERIATIM_OK)
         return;
-    if (srt_queue_names_complete(found)) {
+    if (sample_scanned_all(n)) {
         s->shown = !s->shown;
     } else if (s->scans < SAMPLE_SCANS) {
         sample_scan(n);
@@ -267,7 +281,6 @@ void srt_sampler_init(srt_node *n)
     srt_sampler *s = &n->sampler;
     srt_queue_names_init(&s->names[0], n->mem);
     srt_queue_names_init(&s->names[1], n->mem);
-    s->together = SRT_SAMPLE_SHARDS;
 }
 
 void srt_sampler_free(srt_node *n)
@@ -280,10 +293,12 @@ void srt_node_sample(srt_node *n, int64_t now)
 {
     srt_sampler *s = &n->sampler;
     if (now < s->at || (s->step != SRT_SAMPLING_NOTHING && now < s->at + SAMPLE_SLOW_MS) || !n->shard_count ||
-        n->stopping || !n->sessions[SRT_COMMANDS].connected)
+        n->stopping || !srt_node_may_send(n))
         return;
     s->at = now + SRT_SAMPLE_EVERY_MS;
+    if (s->together == 0)
+        s->together = n->cluster.many ? 1 : SRT_SAMPLE_SHARDS; /* the shards of a queue have slots of their own */
     s->rounds++;
-    sample_send(n, srt_sampler_request(&n->sessions[SRT_COMMANDS], n->registry.ns.data, n->id.data, n->id.len),
+    sample_send(n, srt_sampler_request(srt_cluster_pool(&n->cluster), n->registry.ns.data, n->id.data, n->id.len),
                 SRT_SAMPLING_LEASE);
 }

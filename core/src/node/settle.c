@@ -295,10 +295,10 @@ void srt_node_settle_held(srt_node *node, int64_t now)
 {
     int is_time = node->held_since <= now - SETTLE_ALONG_MS;
     size_t i;
-    if (!node->sessions[SRT_COMMANDS].connected || node->sessions[SRT_COMMANDS].out.len == 0)
+    if (!srt_node_writes(node, NULL))
         return;
     for (i = 0; i < node->shard_count; i++)
-        if (may_go_along(node->shards[i], is_time, now))
+        if (may_go_along(node->shards[i], is_time, now) && srt_node_writes(node, node->shards[i]))
             srt_shard_settle(node, node->shards[i], now);
     if (is_time)
         node->held_since = SRT_NEVER;

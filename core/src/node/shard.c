@@ -86,7 +86,7 @@ static int64_t shard_next_wake(const srt_node *node, const srt_shard *s, int64_t
 
 void srt_shard_step(srt_node *node, srt_shard *s, int64_t now)
 {
-    if (!node->sessions[SRT_COMMANDS].connected)
+    if (!srt_node_may_send(node))
         return;
     if (s->state == SRT_OWNED)
         shard_step_owned(node, s, now);
@@ -200,7 +200,7 @@ int srt_shard_reply(srt_node *node, srt_request *r, const srt_reply *reply, int6
                                                : r->subject;
     int status = srt_reply_status(&reply->tokens[0], error);
     if (status == SERIATIM_READONLY || status == SERIATIM_LOADING)
-        return srt_session_again(&node->sessions[SRT_COMMANDS], r) == SERIATIM_OK ? status : SERIATIM_NOMEM;
+        return srt_cluster_again(&node->cluster, r) == SERIATIM_OK ? status : SERIATIM_NOMEM;
     if (status == SERIATIM_OK && !reply_fits(r->kind, reply))
         status = srt_fail(error, SERIATIM_PROTOCOL, "an answer of a form that no script gives");
     if (status != SERIATIM_OK && !job) {
@@ -226,6 +226,6 @@ int srt_shard_reply(srt_node *node, srt_request *r, const srt_reply *reply, int6
             srt_shard_sliced(node, job, reply, now);
         srt_node_wake(node, s, now);
     }
-    srt_session_done(&node->sessions[SRT_COMMANDS], r);
+    srt_cluster_done(&node->cluster, r);
     return SERIATIM_OK;
 }

@@ -6,7 +6,7 @@
 
 srt_request *srt_shard_begin(srt_node *node, srt_shard *s, int script, int kind)
 {
-    srt_request *r = srt_session_begin(&node->sessions[SRT_COMMANDS], script, &s->keys->args, SRT_SHARD_KEYS);
+    srt_request *r = srt_session_begin(srt_cluster_pool(&node->cluster), script, &s->keys->args, SRT_SHARD_KEYS);
     if (!r)
         return NULL;
     r->kind = kind;
@@ -17,7 +17,7 @@ srt_request *srt_shard_begin(srt_node *node, srt_shard *s, int script, int kind)
 
 int srt_shard_send(srt_node *node, srt_shard *s, srt_request *r, int64_t now)
 {
-    if (r && srt_session_send(&node->sessions[SRT_COMMANDS], r) == SERIATIM_OK)
+    if (r && srt_cluster_send(&node->cluster, r) == SERIATIM_OK)
         return 1;
     srt_node_wake(node, s, now + 100);
     return 0;

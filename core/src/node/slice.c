@@ -50,7 +50,7 @@ void srt_shard_sliced(srt_node *node, srt_job *job, const srt_reply *reply, int6
         srt_job_free(job);
         return;
     }
-    strings = srt_reader_take(node->sessions[SRT_COMMANDS].reader);
+    strings = srt_reader_take(node->answering->commands.reader);
     srt_arena_join(&job->claim->memory, &strings);
     if (error->len) {
         job->record.error = error->data;

@@ -54,7 +54,7 @@ static void node_leave(srt_node *n, int64_t now)
         n->stopped = 1;
     if (!n->left && !n->heartbeat.in_flight &&
         (srt_node_drained(n) || (n->give_up_at && now >= n->give_up_at - NODE_FAREWELL_MS))) {
-        if (n->sessions[SRT_COMMANDS].connected) {
+        if (srt_node_may_send(n)) {
             srt_node_last_run_times(n);
             srt_heartbeat_send(n, 0, now);
             n->left = n->heartbeat.in_flight > 0;
@@ -74,8 +74,8 @@ static int node_lives(const srt_node *n, int64_t now)
 
 int srt_heartbeat_due(const srt_node *n, int64_t now)
 {
-    return n->sessions[SRT_COMMANDS].connected && n->shard_count && !n->left && !n->heartbeat.in_flight &&
-           node_lives(n, now) && now >= n->heartbeat.at;
+    return srt_node_may_send(n) && n->shard_count && !n->left && !n->heartbeat.in_flight && node_lives(n, now) &&
+           now >= n->heartbeat.at;
 }
 
 void srt_node_vitals(srt_node *n, int64_t resident, int64_t wall_us)
@@ -88,7 +88,8 @@ int64_t srt_node_tick(srt_node *n, int64_t now)
 {
     int64_t next = n->poll_at, quarantine;
     srt_shard *s;
-    if (n->layouts.unasked && n->sessions[SRT_COMMANDS].connected)
+    srt_node_follow_masters(n, now);
+    if (n->layouts.unasked && srt_node_may_send(n))
         srt_node_ask_layouts(n); /* after NOMEM the next tick asks for the rest */
     if (srt_heartbeat_due(n, now))
         srt_heartbeat_send(n, n->lease_ms, now);
@@ -114,6 +115,8 @@ int64_t srt_node_tick(srt_node *n, int64_t now)
         next = n->give_up_at;
     if (n->poll_at < next)
         next = n->poll_at;
+    if (srt_cluster_due_ms(&n->cluster) < next)
+        next = srt_cluster_due_ms(&n->cluster);
     return next > now ? next : now + 1;
 }
 

@@ -12,7 +12,10 @@
 
 typedef struct srt_node srt_node;
 
-/* A node has two connections: one for commands, one that is subscribed to the wake-ups. */
+/*
+ * A node has two connections: one for commands, one that is subscribed to the wake-ups. In a Redis Cluster it has one
+ * for commands to each master, with the channel that srt_node_master says, and one for wake-ups to any master.
+ */
 typedef enum srt_channel { SRT_COMMANDS, SRT_WAKES, SRT_CHANNELS } srt_channel;
 
 /* Settings are only read during the call; the caller frees *node. OK, INVALID (the message names the field), NOMEM. */
@@ -27,6 +30,16 @@ int srt_node_start(srt_node *node, int64_t now, seriatim_error *error);
 
 /* ---- The connections ------------------------------------------------------------------------- */
 
+/* Makes it a node of the cluster that this address leads to, as others do; before the start. OK or NOMEM. */
+int srt_node_seed(srt_node *node, const char *host, int port);
+typedef struct srt_node_master_view {
+    srt_channel channel; /* for its commands */
+    const char *host;    /* NULL: that of the URL, which names no cluster. Borrowed until the next tick */
+    int port;
+    int wanted; /* it is to be connected; if not, its connection is to be closed */
+} srt_node_master_view;
+/* The master with this number, from 0. 0: there are no more. They may change with each tick. */
+int srt_node_master(const srt_node *node, size_t number, srt_node_master_view *master);
 /* Sentinels lead to it: each connection is asked whether its Redis is a master; a replica ends it as READONLY. */
 void srt_node_expect_masters(srt_node *node);
 /* A connection is open: it is greeted with user and password (NULL: none) and database. OK or NOMEM. */
