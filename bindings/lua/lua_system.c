@@ -79,10 +79,8 @@ static int system_parse_url(lua_State *L)
         memset(url, 0, sizeof *url);
         return slu_nil_error(L, &error);
     }
-    if (url->kind == SRT_URL_CLUSTER) {
-        srt_fail(&error, SERIATIM_UNSUPPORTED, "Redis URL: the scheme redis+cluster is not supported yet");
-        return slu_nil_error(L, &error);
-    }
+    if (url->kind == SRT_URL_CLUSTER)
+        return slu_nil(L, "UNSUPPORTED", "Redis URL: the scheme redis+cluster is not supported yet");
     srt_url_redact(url, redacted);
     lua_newtable(L);
     slu_set_cstr(L, "scheme", schemes[url->kind]);
