@@ -1,0 +1,82 @@
+"""Schedules for rules whose breach a random schedule hardly ever meets. Each returns whether the promise held."""
+import actors
+from shard import Job, Layout, Refused
+from store import SCANNED
+
+
+def driven(generator):
+    """Runs an actor alone until it returns."""
+    try:
+        while True:
+            next(generator)
+    except StopIteration as end:
+        return end.value
+
+
+def moving(world, old, new):
+    """Every shard is turned from a quiet layout to a moving one. World.time() stands still unless a schedule moves it."""
+    world.layout.value = Layout(world.time(), new, old, max(old, new))
+    world.layout.wait()
+    for shard in world.shards:
+        shard.turn(world.layout.value)
+        shard.wait()
+    return world.layout.value
+
+
+def pushed(world, index, layout, id, at=0):
+    client = actors.Client(world, "producer")
+    world.shards[index].push(layout.generation, client.name, 1, id, Job("payload", None, at, 0, None, None), False, 0)
+
+
+def a_mark_stops_the_end(world):
+    """A scheduled payload of a foreign id arrives after the mover has looked through jobs, and before it looks through sched."""
+    source = world.shards[0]
+    source.turn(Layout(2, 1, None, 1))
+    pushed(world, 0, source.text, 1, at=source.now() + 10)
+    layout = moving(world, 1, 2)
+    source.owner = "node"
+    source.begin_scan(layout.generation)
+    found = source.foreign(layout.generation, "jobs")
+    world.clock += 20
+    source.claim(layout.generation, "node")
+    for kind in SCANNED[1:]:
+        found += source.foreign(layout.generation, kind)
+    return bool(found) or source.leave_no_more(layout.generation) == "NOT YET"
+
+
+def a_scan_and_its_end_have_one_connection(world):
+    """A scan comes between a departure and the failover that forgets it."""
+    source = world.shards[0]
+    source.turn(Layout(2, 1, None, 1))
+    pushed(world, 0, source.text, 1)
+    layout = moving(world, 1, 2)
+    source.depart(layout.generation, (1,))
+    connection = source.connection
+    found, _ = driven(actors.scan(world, 0, layout.generation))
+    source.fail_over()
+    driven(actors.close(world, 0, layout, connection))
+    return bool(found) or not source.out
+
+
+def a_generation_is_given_once(world):
+    """A producer has read a layout that a failover then forgets, and another move begins."""
+    quiet = world.layout.value
+    first = Layout(world.next_generation(quiet), 5, 1, 5)
+    world.layout.replace(quiet, first)
+    read = world.layout.value
+    world.layout.fail_over()
+    world.clock += 1
+    second = Layout(world.next_generation(quiet), 3, 1, 3)
+    world.layout.replace(quiet, second)
+    world.layout.wait()
+    for shard in world.shards:
+        shard.turn(second)
+    answer = world.shards[actors.place(1, 5)].push(read.generation, "producer", 1, 1, Job("payload", None, 0, 0, None, None), False, 0)
+    return isinstance(answer, Refused)
+
+
+SCHEDULES = {
+    "a mark stops the end": a_mark_stops_the_end,
+    "a scan and its end have one connection": a_scan_and_its_end_have_one_connection,
+    "a generation is given once": a_generation_is_given_once,
+}
