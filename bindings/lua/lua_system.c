@@ -69,7 +69,7 @@ static int url_gc(lua_State *L)
 /* native.parse_url(url) */
 static int system_parse_url(lua_State *L)
 {
-    static const char *const schemes[] = {"redis", "rediss", "unix", "redis+sentinel"};
+    static const char *const schemes[] = {"redis", "rediss", "unix", "redis+sentinel", "redis+cluster"};
     seriatim_error error = {0};
     size_t len;
     const char *text = slu_text(L, 1, "url", &len);
@@ -80,7 +80,7 @@ static int system_parse_url(lua_State *L)
         return slu_nil_error(L, &error);
     }
     if (url->kind == SRT_URL_CLUSTER)
-        return slu_nil(L, "UNSUPPORTED", "Redis URL: the scheme redis+cluster is not supported yet");
+        return slu_nil(L, "UNSUPPORTED", "Redis URL: the scheme redis+cluster is not supported in nginx yet");
     srt_url_redact(url, redacted);
     lua_newtable(L);
     slu_set_cstr(L, "scheme", schemes[url->kind]);
@@ -90,7 +90,7 @@ static int system_parse_url(lua_State *L)
     slu_set_text(L, "redacted", redacted->data, redacted->len);
     if (url->kind == SRT_URL_UNIX) {
         slu_set_cstr(L, "path", url->path);
-    } else if (url->kind != SRT_URL_SENTINEL) {
+    } else if (url->kind != SRT_URL_SENTINEL && url->kind != SRT_URL_CLUSTER) {
         slu_set_cstr(L, "host", url->host);
         slu_set_int(L, "port", url->port);
     }

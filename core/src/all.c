@@ -32,7 +32,11 @@
 #include <time.h>
 #include <unistd.h>
 #ifdef __linux__
+#include <sys/epoll.h>
 #include <sys/prctl.h>
+#else
+#include <sys/event.h>
+#include <sys/time.h>
 #endif
 #ifdef __APPLE__
 #include <mach/mach.h>
@@ -196,8 +200,10 @@
 #include "net/private_folder.c"
 #include "net/private_guard.c"
 #include "net/private_redis.c"
+#include "io/watch.c"
 #include "io/progress.c"
 #include "io/subscriber.c"
+#include "io/link_way.c"
 #include "io/link.c"
 #include "io/waiters.c"
 #include "io/channel.c"

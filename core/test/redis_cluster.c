@@ -98,6 +98,18 @@ static int ask_about(redis_cluster *c, size_t asked, const char *id, said *s)
     return found;
 }
 
+/* What each node says of all, on stderr. */
+static void show_views(redis_cluster *c)
+{
+    size_t i;
+    for (i = 0; i < c->count; i++) {
+        redisReply *reply = c->nodes[i].answers ? cluster_call(c, i, "CLUSTER NODES") : NULL;
+        fprintf(stderr, "node %zu (%d):\n%s", i, c->nodes[i].port, reply ? reply->str : "does not answer\n");
+        if (reply)
+            freeReplyObject(reply);
+    }
+}
+
 static void await(redis_cluster *c, int (*condition)(redis_cluster *c, size_t node), size_t node, const char *what)
 {
     int i;
@@ -106,6 +118,7 @@ static void await(redis_cluster *c, int (*condition)(redis_cluster *c, size_t no
             return;
         poll(NULL, 0, 10);
     }
+    show_views(c);
     fail_msg("node %zu: %s after 60 s", node, what);
 }
 
@@ -330,6 +343,7 @@ static int is_master_to_all(redis_cluster *c, size_t node)
     return says(c, node, "CLUSTER INFO", "cluster_state:ok");
 }
 
+/* c->count: it has none that answers. */
 static size_t replica_of(redis_cluster *c, size_t master)
 {
     said s;
@@ -337,20 +351,19 @@ static size_t replica_of(redis_cluster *c, size_t master)
     for (i = 0; i < c->count; i++)
         if (c->nodes[i].answers && ask_about(c, i, c->nodes[i].id, &s) && !strcmp(s.master, c->nodes[master].id))
             return i;
-    fail_msg("node %zu has no replica that answers", master);
-    return 0;
+    return c->count;
 }
 
 size_t cluster_await_successor(redis_cluster *c, size_t node)
 {
-    size_t replica = replica_of(c, node);
-    await(c, is_master_to_all, replica, "it was not promoted");
-    return replica;
+    await(c, is_master_to_all, c->nodes[node].successor, "it was not promoted");
+    return c->nodes[node].successor;
 }
 
 size_t cluster_failover(redis_cluster *c, size_t master)
 {
     size_t replica = replica_of(c, master);
+    assert_true(replica < c->count);
     cluster_do(c, replica, "CLUSTER FAILOVER");
     await(c, is_master_to_all, replica, "it was not promoted");
     return replica;
@@ -382,6 +395,7 @@ void cluster_await_whole(redis_cluster *c)
 
 void cluster_kill(redis_cluster *c, size_t node)
 {
+    c->nodes[node].successor = replica_of(c, node);
     redis_end(&c->nodes[node].redis, SIGKILL);
     c->nodes[node].answers = 0;
 }
@@ -394,6 +408,7 @@ void cluster_restart(redis_cluster *c, size_t node)
 
 void cluster_freeze(redis_cluster *c, size_t node)
 {
+    c->nodes[node].successor = replica_of(c, node);
     assert_int_equal(kill(c->nodes[node].redis.pid, SIGSTOP), 0);
     c->nodes[node].answers = 0;
 }

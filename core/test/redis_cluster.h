@@ -14,7 +14,8 @@
 typedef struct cluster_node {
     redis_process redis;
     int port, bus_port;
-    int answers; /* it runs, and is not frozen */
+    int answers;      /* it runs, and is not frozen */
+    size_t successor; /* of one that was killed or frozen: its replica at that time */
     char id[48];
 } cluster_node;
 

@@ -197,6 +197,7 @@ describe("arithmetic", function()
     assert.same({ scheme = "rediss", host = "::1", port = 7, user = "me", password = "p@ss", database = 3,
                   redacted = "rediss://me:***@[::1]:7/3" }, url)
     assert.same("/a b", native.parse_url("unix:///a%20b?db=2").path)
+    assert.same("UNSUPPORTED", (select(2, native.parse_url("redis+cluster://h")))) -- only nginx asks
     local none, kind, message = native.parse_url("http://me:secret@h")
     assert.equal(nil, none)
     assert.equal("INVALID", kind)

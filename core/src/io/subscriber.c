@@ -37,6 +37,20 @@ static void subscriber_lose(srt_subscriber *s)
     s->retry_ms = srt_clock_ms() + ((int64_t)SUBSCRIBER_PAUSE_MS << s->failures);
 }
 
+/* Of a cluster any node will do, because all give on every message: one that is connected, or after a failure another.
+ */
+static void subscriber_aim(srt_subscriber *s)
+{
+    const srt_cluster *cl = &s->client->cluster;
+    const srt_redis *p = cl->peers[s->turn++ % cl->peer_count];
+    size_t i;
+    if (!cl->many)
+        return;
+    for (i = 0; i < cl->peer_count && (p->away || !p->commands.connected); i++)
+        p = cl->peers[s->turn++ % cl->peer_count];
+    srt_transport_aim(s->transport, p->host, p->port);
+}
+
 static void subscriber_connect(srt_subscriber *s)
 {
     int status;
@@ -44,6 +58,8 @@ static void subscriber_connect(srt_subscriber *s)
         s->transport = srt_transport_create(s->mem, s->url);
     if (!s->transport || (!s->connecting && srt_clock_ms() < s->retry_ms))
         return;
+    if (!s->connecting)
+        subscriber_aim(s);
     status =
         s->connecting ? srt_transport_step(s->transport) : srt_transport_connect(s->transport, SUBSCRIBER_CONNECT_MS);
     s->connecting = status == SERIATIM_AGAIN;

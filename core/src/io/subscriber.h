@@ -12,6 +12,7 @@ typedef struct srt_subscriber {
     srt_transport *transport; /* NULL: none was made yet */
     int connecting, open;     /* neither: it is closed */
     unsigned failures;        /* in a row */
+    size_t turn;              /* of the nodes of a cluster, which are tried in turn */
     int64_t retry_ms;         /* closed: when to connect */
 } srt_subscriber;
 

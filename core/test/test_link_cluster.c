@@ -1,0 +1,325 @@
+/* test_link_cluster.c - pushes over a link to a Redis Cluster, while its slots move and its masters leave. */
+#ifndef _XOPEN_SOURCE
+#define _XOPEN_SOURCE 700
+#endif
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include <poll.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "link_fixture.h"
+#include "port.h"
+#include "redis_cluster.h"
+
+#define SHARDS 24
+#define JOBS 500 /* of a push */
+
+static redis_cluster cluster;
+
+static int start(void **state)
+{
+    (void)state;
+    cluster_start(&cluster, NULL);
+    return 0;
+}
+
+static int stop(void **state)
+{
+    (void)state;
+    cluster_stop(&cluster);
+    return 0;
+}
+
+static int slot_of(const char *queue, unsigned shard)
+{
+    char key[64];
+    snprintf(key, sizeof key, "{%s/%u}", queue, shard);
+    return cluster_slot(&cluster, key);
+}
+
+/* How many payloads wait at this node, over the shards of the queue that it has. */
+static long long waiting_at(size_t node, const char *queue)
+{
+    redisReply *keys = cluster_call(&cluster, node, "KEYS *{%s/*}:jobs", queue);
+    long long sum = 0;
+    size_t i;
+    for (i = 0; i < keys->elements; i++) {
+        redisReply *count = cluster_call(&cluster, node, "HLEN %b", keys->element[i]->str, keys->element[i]->len);
+        sum += count->integer;
+        freeReplyObject(count);
+    }
+    freeReplyObject(keys);
+    return sum;
+}
+
+static int is_master(size_t node)
+{
+    redisReply *role = cluster_call(&cluster, node, "ROLE");
+    int found = strcmp(role->element[0]->str, "master") == 0;
+    freeReplyObject(role);
+    return found;
+}
+
+/* The ids that wait at all masters. at_least: how many each of them must have. */
+static long long waiting(const char *queue, long long at_least)
+{
+    long long sum = 0;
+    size_t i;
+    for (i = 0; i < cluster.count; i++)
+        if (cluster.nodes[i].answers && is_master(i)) {
+            long long here = waiting_at(i, queue);
+            assert_true(here >= at_least);
+            sum += here;
+        }
+    return sum;
+}
+
+static void drive_well(seriatim_link *link)
+{
+    int status = link_drive(link);
+    if (status != SERIATIM_OK)
+        fail_msg("%d: %s", status, link_message(link));
+}
+
+/* Each job has an id of its own. */
+static void push(seriatim_link *link, const char *who, int from)
+{
+    link_push_jobs(link, who, from, JOBS, 1 << 30);
+}
+
+static void test_a_push_goes_to_all_masters(void **state)
+{
+    seriatim_link *link = link_to_queue(cluster.url, "spread", SHARDS, "list");
+    (void)state;
+    push(link, "a", 0);
+    assert_int_equal(waiting("spread", 1), JOBS);
+    assert_non_null(strstr(seriatim_link_url(link), "redis+cluster://"));
+    seriatim_link_free(link);
+}
+
+static void test_one_living_seed_is_enough(void **state)
+{
+    char url[128];
+    seriatim_link *link;
+    (void)state;
+    snprintf(url, sizeof url, "redis+cluster://127.0.0.1:%d,127.0.0.1:%d,127.0.0.1:%d", free_port(), free_port(),
+             cluster.nodes[4].port); /* a replica */
+    link = link_to_queue(url, "seeds", SHARDS, "list");
+    push(link, "a", 0);
+    assert_int_equal(waiting("seeds", 1), JOBS);
+    seriatim_link_free(link);
+}
+
+static void test_without_a_living_seed_the_push_fails_soon_and_names_the_url(void **state)
+{
+    char url[128];
+    seriatim_link *link;
+    double began = wall_clock_ms();
+    (void)state;
+    snprintf(url, sizeof url, "redis+cluster://127.0.0.1:%d,127.0.0.1:%d", free_port(), free_port());
+    link = link_to_queue(url, "nowhere", SHARDS, "list");
+    link_begin_jobs(link, "a", 0, 1, 1);
+    assert_int_equal(link_drive(link), SERIATIM_IO);
+    assert_non_null(strstr(link_message(link), "redis+cluster://127.0.0.1:"));
+    assert_true(wall_clock_ms() - began < 15000);
+    seriatim_link_free(link);
+}
+
+static void test_a_server_that_is_no_cluster_is_refused(void **state)
+{
+    char url[64], port[16];
+    const char *words[] = {"--port", port, "--bind", "127.0.0.1", NULL};
+    redis_process single;
+    seriatim_link *link;
+    (void)state;
+    snprintf(port, sizeof port, "%d", free_port());
+    assert_int_equal(redis_make_folder(&single), 0);
+    assert_int_equal(redis_run(&single, words), 0);
+    assert_int_equal(redis_wait(&single), 0);
+    snprintf(url, sizeof url, "redis+cluster://127.0.0.1:%s", port);
+    link = link_to_queue(url, "single", SHARDS, "list");
+    link_begin_jobs(link, "a", 0, 1, 1);
+    assert_int_equal(link_drive(link), SERIATIM_SERVER);
+    assert_non_null(strstr(link_message(link), "cluster"));
+    seriatim_link_free(link);
+    assert_int_equal(redis_remove(&single), 0);
+}
+
+/* Steps for a while and sees that the push is still under way. */
+static void is_under_way_for(seriatim_link *link, double ms)
+{
+    double until = wall_clock_ms() + ms;
+    while (wall_clock_ms() < until) {
+        struct pollfd fd = {seriatim_link_fd(link), POLLIN, 0};
+        int timeout = seriatim_link_timeout_ms(link);
+        assert_int_equal(seriatim_link_step(link), SERIATIM_AGAIN);
+        if (seriatim_link_wants(link) & SERIATIM_WANT_WRITE)
+            fd.events |= POLLOUT;
+        poll(&fd, 1, timeout < 20 ? timeout : 20);
+    }
+}
+
+static void test_a_push_waits_for_a_slot_that_is_half_moved(void **state)
+{
+    int slot = slot_of("moving", 7);
+    size_t from = cluster_master_of(&cluster, slot), to = (from + 1) % CLUSTER_MASTERS;
+    seriatim_link *link = link_to_queue(cluster.url, "moving", SHARDS, "list");
+    (void)state;
+    push(link, "a", 0);
+    cluster_half_move(&cluster, slot, to, 2);
+    link_begin_jobs(link, "b", JOBS, JOBS, 1 << 30);
+    is_under_way_for(link, 700);
+    cluster_end_move(&cluster, slot, from, to);
+    drive_well(link);
+    assert_int_equal(waiting("moving", 1), 2 * JOBS);
+    seriatim_link_free(link);
+}
+
+static void test_a_push_follows_slots_that_have_moved(void **state)
+{
+    seriatim_link *link = link_to_queue(cluster.url, "moved", SHARDS, "list");
+    unsigned shard;
+    (void)state;
+    push(link, "a", 0);
+    for (shard = 0; shard < SHARDS; shard++) {
+        int slot = slot_of("moved", shard);
+        cluster_move_slot(&cluster, slot, (cluster_master_of(&cluster, slot) + 1) % CLUSTER_MASTERS);
+        if (shard % 8 == 0)
+            push(link, "b", (int)(1 + shard / 8) * JOBS);
+    }
+    push(link, "c", 4 * JOBS);
+    assert_int_equal(waiting("moved", 1), 5 * JOBS);
+    seriatim_link_free(link);
+}
+
+static void test_masters_that_forget_their_scripts_are_taught_again(void **state)
+{
+    seriatim_link *link = link_to_queue(cluster.url, "flushed", SHARDS, "list");
+    size_t i;
+    (void)state;
+    for (i = 0; i < CLUSTER_MASTERS; i++) {
+        push(link, "a", (int)i * JOBS);
+        cluster_do(&cluster, i, "SCRIPT FLUSH");
+    }
+    push(link, "b", CLUSTER_MASTERS * JOBS);
+    assert_int_equal(waiting("flushed", 1), (CLUSTER_MASTERS + 1) * JOBS);
+    seriatim_link_free(link);
+}
+
+static void begin_replicated(seriatim_link *link, int from, double timeout)
+{
+    seriatim_client *c = seriatim_link_client(link);
+    int i;
+    assert_int_equal(seriatim_push_begin(c, 0), SERIATIM_OK);
+    assert_int_equal(seriatim_push_timeout(c, 50), SERIATIM_OK);
+    assert_int_equal(seriatim_push_replicas(c, 1, timeout), SERIATIM_OK);
+    for (i = from; i < from + JOBS; i++) {
+        char id[32];
+        snprintf(id, sizeof id, "id-%d", i);
+        link_add_job(link, id, "1", NULL);
+    }
+    assert_int_equal(seriatim_push_send(c), SERIATIM_OK);
+}
+
+static void test_each_master_is_asked_for_its_replicas(void **state)
+{
+    seriatim_link *link = link_to_queue(cluster.url, "replicated", SHARDS, "list");
+    (void)state;
+    begin_replicated(link, 0, 5);
+    drive_well(link);
+    cluster_freeze(&cluster, 4); /* the replica of one master */
+    begin_replicated(link, JOBS, 0.2);
+    assert_int_equal(link_drive(link), SERIATIM_REPLICAS);
+    assert_string_equal(link_message(link), "the push is written, 0 of 1 replicas have it");
+    cluster_thaw(&cluster, 4);
+    cluster_await_whole(&cluster);
+    begin_replicated(link, 2 * JOBS, 5);
+    drive_well(link);
+    assert_int_equal(waiting("replicated", 1), 3 * JOBS);
+    seriatim_link_free(link);
+}
+
+/* What was acknowledged with its replicas is there after each failover, once. */
+static void push_over_a_failover(const char *queue, void (*away)(redis_cluster *, size_t),
+                                 void (*back)(redis_cluster *, size_t))
+{
+    seriatim_link *link = link_to_queue(cluster.url, queue, SHARDS, "list");
+    size_t master = cluster_master_of(&cluster, slot_of(queue, 0));
+    begin_replicated(link, 0, 5);
+    drive_well(link);
+    if (away)
+        away(&cluster, master);
+    else
+        cluster_failover(&cluster, master);
+    begin_replicated(link, JOBS, 5);
+    if (away) /* nobody waits for the new master but the link */
+        assert_true(link_drive(link) == SERIATIM_OK || strstr(link_message(link), "0 of 1 replicas"));
+    else
+        drive_well(link);
+    if (away) {
+        cluster_await_successor(&cluster, master);
+        back(&cluster, master);
+    }
+    cluster_await_whole(&cluster);
+    begin_replicated(link, 2 * JOBS, 5);
+    drive_well(link);
+    assert_int_equal(waiting(queue, 1), 3 * JOBS);
+    seriatim_link_free(link);
+}
+
+static void test_a_failover_by_command(void **state)
+{
+    (void)state;
+    push_over_a_failover("planned", NULL, NULL);
+}
+
+static void test_a_master_that_is_killed(void **state)
+{
+    (void)state;
+    push_over_a_failover("killed", cluster_kill, cluster_restart);
+}
+
+static void test_a_master_that_is_frozen(void **state)
+{
+    (void)state;
+    push_over_a_failover("frozen", cluster_freeze, cluster_thaw);
+}
+
+static void test_a_master_that_is_added_is_found(void **state)
+{
+    seriatim_link *link = link_to_queue(cluster.url, "added", SHARDS, "list");
+    size_t node = cluster_add_master(&cluster);
+    unsigned shard;
+    (void)state;
+    push(link, "a", 0);
+    for (shard = 0; shard < SHARDS; shard += 3)
+        cluster_move_slot(&cluster, slot_of("added", shard), node);
+    push(link, "b", JOBS);
+    assert_true(waiting_at(node, "added") > 0);
+    assert_int_equal(waiting("added", 1), 2 * JOBS);
+    seriatim_link_free(link);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_a_push_goes_to_all_masters),
+        cmocka_unit_test(test_one_living_seed_is_enough),
+        cmocka_unit_test(test_without_a_living_seed_the_push_fails_soon_and_names_the_url),
+        cmocka_unit_test(test_a_server_that_is_no_cluster_is_refused),
+        cmocka_unit_test(test_a_push_waits_for_a_slot_that_is_half_moved),
+        cmocka_unit_test(test_a_push_follows_slots_that_have_moved),
+        cmocka_unit_test(test_masters_that_forget_their_scripts_are_taught_again),
+        cmocka_unit_test(test_each_master_is_asked_for_its_replicas),
+        cmocka_unit_test(test_a_failover_by_command),
+        cmocka_unit_test(test_a_master_that_is_killed),
+        cmocka_unit_test(test_a_master_that_is_frozen),
+        cmocka_unit_test(test_a_master_that_is_added_is_found),
+    };
+    return cmocka_run_group_tests(tests, start, stop);
+}
