@@ -44,9 +44,10 @@ class RedisCluster
 
     # Ends it by a signal, so it can be started again with what it wrote.
     def kill(signal = :KILL)
+      @running = false
       Process.kill(:CONT, server.pid) if @frozen
       server.stop(signal)
-      @running = @frozen = false
+      @frozen = false
     end
 
     def restart
@@ -55,8 +56,8 @@ class RedisCluster
     end
 
     def freeze_process
-      Process.kill(:STOP, server.pid)
       @frozen = true
+      Process.kill(:STOP, server.pid)
     end
 
     def thaw
@@ -136,6 +137,7 @@ class RedisCluster
     source = master_of(slot)
     return if source == target
 
+    await("#{target.address} does not know the epochs of all others") { knows_epochs?(target) }
     target.call("CLUSTER", "SETSLOT", slot, "IMPORTING", source.id)
     source.call("CLUSTER", "SETSLOT", slot, "MIGRATING", target.id)
     source
@@ -158,17 +160,29 @@ class RedisCluster
 
   # ---- masters that come and go
 
-  # Lets a replica take over by command, with all that its master has.
+  # Lets a replica take over by command, with all that its master has. On a busy machine the replica may give up after 5 s: then it is told
+  # again.
   # @return [Node] the new master
   def failover(master)
     replica = replica_of(master)
-    replica.call("CLUSTER", "FAILOVER")
-    await_promotion(replica)
+    told = 0
+    await("#{replica.address} was not promoted") do
+      replica.call("CLUSTER", "FAILOVER") if !replica.master? && now - told > 6 && (told = now)
+      promoted?(replica)
+    end
+    replica
   end
 
-  # Waits until another node serves what this one did: after it was killed or frozen.
-  # @return [Node] the new master
-  def await_successor(node) = await_promotion(replica_of(node))
+  # Kills or freezes a master.
+  # @param how [Symbol] :kill or :freeze_process
+  # @yield when it is gone
+  # @return [Node] the new master, when all nodes know it
+  def replace(master, how)
+    replica = replica_of(master)
+    master.public_send(how)
+    yield if block_given?
+    await_promotion(replica)
+  end
 
   # Waits until all nodes that answer say that the cluster is whole, and each replica follows its master.
   def await_whole = await("the cluster is not whole") { answering.all? { |node| node.well? && agreed?(node) } }
@@ -199,9 +213,9 @@ class RedisCluster
 
   # Waits until the block is true.
   def await(what, seconds = 60)
-    deadline = Process.clock_gettime(Process::CLOCK_MONOTONIC) + seconds
+    deadline = now + seconds
     until yield
-      raise "#{what} after #{seconds} s" if Process.clock_gettime(Process::CLOCK_MONOTONIC) > deadline
+      raise "#{what} after #{seconds} s" if now > deadline
 
       sleep 0.02
     end
@@ -214,6 +228,7 @@ class RedisCluster
 
   # Tells all masters, the new one first, whose slots they are now. Its epoch must be the greatest, or the source would take them back.
   def give(slots, source, target, masters)
+    await("#{target.address} does not know the epochs of all others") { knows_epochs?(target) }
     target.call("CLUSTER", "BUMPEPOCH")
     [target, source, *(masters - [target, source])].each do |node|
       UNIXSocket.open(node.server.socket) { |io| slots.each { |slot| RedisProtocol.call(io, "CLUSTER", "SETSLOT", slot, "NODE", target.id) } }
@@ -244,6 +259,10 @@ class RedisCluster
 
   def knows_all? = answering.product(answering).all? { |node, other| node.said_of(other).any? }
 
+  # If it does not, it may take a slot with an epoch that is older than its owner's, and then lose it to the next message of that owner,
+  # who has given it away: nobody serves it then.
+  def knows_epochs?(node) = answering.all? { |other| other.said_of(other)[6] == node.said_of(other)[6] }
+
   # Do all say the same of its slots, and nobody that it is dead?
   def agreed?(node)
     said = answering.map { |other| other.said_of(node) }
@@ -253,8 +272,12 @@ class RedisCluster
   # Do all others know that it is a replica?
   def follows?(node) = answering.all? { |other| other.said_of(node)[2].to_s.include?("slave") }
 
+  def promoted?(replica) = replica.slots.any? && replica.well? && agreed?(replica)
+
   def await_promotion(replica)
-    await("#{replica.address} was not promoted") { replica.slots.any? && replica.well? && agreed?(replica) }
+    await("#{replica.address} was not promoted") { promoted?(replica) }
     replica
   end
+
+  def now = Process.clock_gettime(Process::CLOCK_MONOTONIC)
 end

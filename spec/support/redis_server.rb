@@ -111,6 +111,20 @@ class RedisServer
   end
 end
 
+# A Redis that another process started, by the folder of its socket.
+class RedisElsewhere
+  attr_reader :url
+
+  def initialize(folder, url)
+    @folder = folder
+    @url = url
+  end
+
+  def call(*words) = UNIXSocket.open(File.join(@folder, "s")) { |io| RedisProtocol.call(io, *words) }
+  def flush = call("FLUSHALL")
+  def remove; end
+end
+
 # A sentinel on a port of loopback that watches one master.
 class RedisSentinel
   attr_reader :port

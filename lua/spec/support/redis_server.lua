@@ -41,11 +41,12 @@ function RedisServer.free_port()
   return output_of(FREE_PORT)
 end
 
----The server of another process, by the folder that its `start` made.
+---The server of another process, by the folder of its socket.
 ---@param folder string
+---@param url string?  nil: that of the socket
 ---@return spec.RedisServer
-function RedisServer.at(folder)
-  return setmetatable({ folder = folder, socket = folder .. "/s", url = "unix://" .. folder .. "/s" }, RedisServer)
+function RedisServer.at(folder, url)
+  return setmetatable({ folder = folder, socket = folder .. "/s", url = url or "unix://" .. folder .. "/s" }, RedisServer)
 end
 
 ---Returns when it answers.

@@ -109,6 +109,18 @@ class RedisServer:
             raise RuntimeError(f"redis-server does not answer: {log.read()}")
 
 
+class RedisElsewhere(RedisServer):
+    """A Redis that another process started, by the folder of its socket."""
+
+    def __init__(self, folder: str, url: str) -> None:
+        self.folder = folder
+        self.socket = os.path.join(folder, "s")
+        self.url = url
+
+    def remove(self) -> None:
+        """Leaves it to the other process."""
+
+
 class Sentinel:
     """A sentinel on a port of loopback that watches one master."""
 

@@ -46,6 +46,14 @@ static redis_process server;
 static int redis_start(void)
 {
     static const char *const words[] = {"--maxmemory-policy", "noeviction", NULL};
+    const char *elsewhere = getenv("CONFORMANCE_REDIS"), *url = getenv("CONFORMANCE_URL");
+    if (elsewhere && url) {
+        char socket[sizeof server.socket];
+        snprintf(socket, sizeof socket, "%s/s", elsewhere);
+        snprintf(the_suite.url, sizeof the_suite.url, "%s", url);
+        the_suite.redis = redisConnectUnix(socket);
+        return the_suite.redis && !the_suite.redis->err;
+    }
     if (redis_make_folder(&server) != 0 || redis_run(&server, words) != 0 || redis_wait(&server) != 0)
         return 0;
     strcpy(the_suite.url, server.url);
@@ -56,7 +64,8 @@ static int redis_start(void)
 static void redis_stop(void)
 {
     redisFree(the_suite.redis);
-    redis_remove(&server);
+    if (server.pid)
+        redis_remove(&server);
 }
 
 redisReply *redis_command(const char *format, ...)

@@ -9,11 +9,14 @@ package.path = ("%s/?.lua;%s/../../../../lua/spec/?.lua;%s"):format(HERE, HERE, 
 local RedisServer = require "support.redis_server"
 local Suite = require "suite"
 
-local redis = RedisServer.start()
+local elsewhere = os.getenv("CONFORMANCE_REDIS")
+local redis = elsewhere and RedisServer.at(elsewhere, os.getenv("CONFORMANCE_URL")) or RedisServer.start()
 local ran, well = xpcall(function()
   return Suite.new(SPEC, arg, redis, require "turns", print):run()
 end, debug.traceback)
-redis:remove()
+if not elsewhere then
+  redis:remove()
+end
 if not ran then
   io.stderr:write(well, "\n")
 end

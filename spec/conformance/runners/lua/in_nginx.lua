@@ -14,7 +14,7 @@ end
 
 ---Runs the suite on the Redis of this folder, and ends the process.
 return function(folder, spec, words)
-  local redis = RedisServer.at(folder)
+  local redis = RedisServer.at(os.getenv("CONFORMANCE_REDIS") or folder, os.getenv("CONFORMANCE_URL"))
   local ran, well = xpcall(function()
     return Suite.new(spec, words, redis, lights, write):run()
   end, debug.traceback)

@@ -14,6 +14,8 @@ daemon off;
 pid nginx.pid;
 error_log stderr error;
 env CONFORMANCE_LOG;
+env CONFORMANCE_REDIS;
+env CONFORMANCE_URL;
 
 events {
   worker_connections 1024;
@@ -55,7 +57,7 @@ local function write_configuration(folder)
   file:close()
 end
 
-local redis = RedisServer.start()
+local redis = RedisServer.start() -- whose folder is nginx's own, even if the suite uses another Redis
 write_configuration(redis.folder)
 local ended = os.execute(("nginx -p %s -c nginx.conf -e stderr"):format(redis.folder))
 redis:remove()

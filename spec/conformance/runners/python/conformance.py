@@ -21,7 +21,7 @@ import seriatim  # noqa: E402
 import vectors  # noqa: E402
 from report import Report  # noqa: E402
 from scenario import Scenario  # noqa: E402
-from support.redis_server import RedisServer  # noqa: E402
+from support.redis_server import RedisElsewhere, RedisServer  # noqa: E402
 
 
 class Suite:
@@ -30,7 +30,8 @@ class Suite:
     def __init__(self, words: list[str]) -> None:
         self._words = words
         self._report = Report()
-        self._redis = RedisServer()
+        folder = os.environ.get("CONFORMANCE_REDIS")
+        self._redis = RedisElsewhere(folder, os.environ["CONFORMANCE_URL"]) if folder else RedisServer()
 
     def run(self) -> bool:
         try:

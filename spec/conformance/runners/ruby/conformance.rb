@@ -25,7 +25,7 @@ module Conformance
     def initialize(words)
       @words = words
       @report = Report.new
-      @redis = RedisServer.new
+      @redis = ENV.key?("CONFORMANCE_REDIS") ? RedisElsewhere.new(*ENV.values_at("CONFORMANCE_REDIS", "CONFORMANCE_URL")) : RedisServer.new
     end
 
     def call

@@ -1,0 +1,184 @@
+# frozen_string_literal: true
+
+require "zlib"
+require_relative "../crash/kit/all_languages"
+require_relative "../crash/kit/failover_checker"
+require_relative "../crash/kit/popper_storm"
+require_relative "../support/cluster_setup"
+
+# Servers and producers of all languages on a Redis Cluster, while slots move, and masters leave and come.
+RSpec.describe "Redis Cluster" do
+  include AllLanguages
+
+  SECONDS = Figures.count(6, 180)
+  BY_SLOT = /{(.*?)}/n
+
+  before { with_redis(redis: ClusterSetup) }
+
+  def cluster = redis.cluster
+
+  # The slots of a queue's shards.
+  def slots(queue, shards) = Array.new(shards) { |shard| cluster.slot_of("{#{queue}/#{shard}}") }
+
+  # What all processes have written to their logs.
+  def logs = kit.processes.map(&:log).join
+
+
+  # ---- where keys lie
+
+  it "R-CLUSTER-1 lays the shards of a queue on all masters, and all keys of a shard on one" do
+    kit.queue("Spread", shards_count: 24)
+    kit.push("Spread", (1..500).map { |number| "id#{number}" }, [1, 2])
+    by_master = cluster.masters.to_h { |node| [node, node.call("KEYS", "*{Spread/*").group_by { |key| key[BY_SLOT, 1] }] }
+    expect(by_master.values.map(&:size)).to all(be > 0)
+    expect(by_master.values.flat_map(&:keys)).to match_array((0...24).map { |shard| "Spread/#{shard}" })
+    by_master.each do |node, shards|
+      shards.each { |tag, keys| expect(node.call("CLUSTER", "COUNTKEYSINSLOT", cluster.slot_of("{#{tag}}"))).to eq(keys.size.to_s) }
+    end
+  end
+
+  it "R-CLUSTER-2 is found by the one seed that answers" do
+    kit.queue("Storm", **AllLanguages::STORM)
+    dead = Array.new(2) { "127.0.0.1:#{RedisServer.free_port}" }
+    url = "redis+cluster://#{[*dead, cluster.nodes.last.address].join(",")}"
+    with_agents(Hash.new(url), Storm: AllLanguages::STORM) do |language, agent|
+      expect(agent.push("Storm", *ids_of(language).map { |id| { id: id, payload: 1 } })["added"]).to eq(10)
+      expect(agent.check("Storm")).to eq([])
+    end
+  end
+
+  # ---- slots that move
+
+  # Moves the slots of the queue in turn to other masters, and lets one master forget the scripts each time.
+  def move_slots(slots, times)
+    times.times do |time|
+      slot = slots[time % slots.size]
+      others = cluster.masters - [cluster.master_of(slot)]
+      cluster.move_slot(slot, others[time % others.size])
+      others.first.call("SCRIPT", "FLUSH")
+      sleep 0.02
+    end
+  end
+
+  it "F37, R-CLUSTER-3 nothing is lost, reordered or run twice while slots move under load and masters forget the scripts" do
+    moved = 0
+    under_load(SECONDS) do
+      move_slots(slots("Storm", 8), 8)
+      moved += 8
+    end
+    verdict = nothing_is_lost
+    expect(verdict.concurrent + verdict.void + verdict.repeated).to eq([])
+    expect(kit.refused).to eq(0)
+    expect(logs).not_to include("CROSSSLOT")
+    Figures.note("F37", "slots moved under load", moved)
+  end
+
+  it "F37, R-CLUSTER-3 a push and a server wait for a slot that stays half moved" do
+    kit.queue("Storm", **AllLanguages::STORM)
+    kit.push("Storm", %w[a b c d e f g h], 1)
+    slot = cluster.slot_of("{Storm/#{shard_of("a")}}")
+    source = cluster.master_of(slot)
+    target = (cluster.masters - [source]).first
+    cluster.half_move(slot, target, keys: 2)
+    pushing = Thread.new { kit.push("Storm", %w[a], 2) }
+    worker = kit.worker("ruby", queue: "Storm")
+    kit.eventually { kit.journal.starts.map(&:id).uniq.size >= 8 - in_shard_of("a").size }
+    expect(pushing.join(0.5)).to be_nil
+    cluster.end_move(slot, source, target)
+    pushing.value
+    kit.drain
+    expect(worker.stop).to eq(0), worker.log
+    expect_all_well
+  end
+
+  def shard_of(id) = Zlib.crc32(id) % 8
+  def in_shard_of(id) = %w[a b c d e f g h].select { |other| shard_of(other) == shard_of(id) }
+
+  it "F37, R-CLUSTER-3 a master is added and takes its share under load" do
+    added = nil
+    under_load(nil) do
+      added = cluster.add_master
+      cluster.rebalance(added, first: slots("Storm", 8))
+      more_runs(200)
+    end
+    expect(slots("Storm", 8).map { |slot| cluster.master_of(slot) }).to include(added)
+    nothing_is_lost
+  end
+
+  # ---- masters that go
+
+  it "F38, R-CLUSTER-4 a failover by command loses nothing and refuses nothing" do
+    failovers = 0
+    under_load(SECONDS) do
+      cluster.failover(cluster.masters[failovers % 3])
+      failovers += 1
+      cluster.await_whole
+      more_runs(30)
+    end
+    verdict = nothing_is_lost
+    expect(verdict.concurrent + verdict.void).to eq([])
+    Figures.note("F38", "failovers by command", failovers)
+  end
+
+  it "F38, R-CLUSTER-5 a killed master is replaced, and with WAIT 1 no acknowledged push is lost" do
+    replace_masters(:kill, :restart)
+  end
+
+  it "F38, R-CLUSTER-5 a frozen master is replaced, and with WAIT 1 no acknowledged push is lost" do
+    replace_masters(:freeze_process, :thaw)
+  end
+
+  # A replica that had not heard of a claim gives it again: such runs are shown, not forgiven otherwise.
+  def replace_masters(stop, go_on)
+    load_with_wait
+    Figures.count(1, 9).times do
+      master = cluster.masters.sample(random: kit.random)
+      cluster.replace(master, stop) { note_failover }
+      note_failover
+      more_runs(30)
+      master.public_send(go_on)
+      cluster.await_whole
+    end
+    expect(end_load.faults).to eq({})
+  end
+
+  def note_failover = kit.journal.write(:failover, 0, Process.clock_gettime(Process::CLOCK_REALTIME, :microsecond))
+
+  # lease_time is at least twice the cluster's node timeout and 2 s.
+  def load_with_wait
+    kit.queue("Failover", shards_count: 8, max_retry_count: 1_000_000, back_off: 0.05)
+    @workers = Kit::LANGUAGES.map { |language| kit.worker(language, queue: "Failover", lease: 6) }.each(&:wait_until_started)
+    @enough = File.join(kit.folder, "enough")
+    @producers = AllLanguages::LANGUAGES.map { |language| replicated_producer(language) }
+    more_runs(100)
+  end
+
+  def replicated_producer(language)
+    workload = { workers: { Failover: { shards_count: 8 } }, queue: "Failover", ids: ids_of(language), count: 1_000_000, pause: 0.005,
+                 until: @enough, seriatim: { wait_replicas: 1, wait_timeout: 0.5, push_timeout: 50 } }
+    commands = Language::ALL.fetch(language)
+    variables = { "REDIS_URL" => redis.url, "JOURNAL" => kit.journal.path, "WORKLOAD" => JSON.generate(workload) }
+    kit.start(commands.producer, { **commands.variables, **variables })
+  end
+
+  def end_load
+    FileUtils.touch(@enough)
+    @producers.each { |producer| expect(producer.wait(120)).to eq(0), producer.log }
+    kit.drain(150)
+    @workers.each { |worker| expect(worker.stop).to eq(0), worker.log }
+    expect(kit.leftovers).to eq([])
+    FailoverChecker.new(kit.journal.lines).tap { |verdict| Figures.note("F38", "runs of forgotten claims", verdict.late.size) }
+  end
+
+  # ---- poppers
+
+  it "R-CLUSTER-6 lets poppers of all kinds take from it, beside servers" do
+    kit.queue("Pulled", shards_count: 12, back_off: 0.02)
+    crowd = PopperStorm.new(kit, "Pulled", ttr: 20, lease: 6)
+    kit.push("Pulled", (1..200).map { |number| "id#{number}" }, 1)
+    kit.drain
+    crowd.close
+    expect(kit.journal.lines.select { |line| line.kind == "start" }.map(&:pid).uniq.size).to be > 3
+    expect(kit.verdict.faults).to eq({})
+  end
+end
