@@ -73,6 +73,7 @@
 #include "model/queue_names.c"
 #include "model/policy.c"
 #include "client/client.c"
+#include "client/masters.c"
 #include "client/read_layout.c"
 #include "client/push_check.c"
 #include "client/push_pack.c"

@@ -7,6 +7,7 @@
 
 #include "cluster_fixture.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 /* ---- The table of answers ------------------------------------------------------------------ */
@@ -282,6 +283,88 @@ static void test_one_redis_is_a_peer_that_has_all_slots(void **state)
     srt_cluster_free(&one);
 }
 
+/* ---- Short memory ---------------------------------------------------------------------------- */
+
+static size_t allocations, failing;
+
+static void *short_alloc(void *user, void *ptr, size_t old_size, size_t new_size)
+{
+    (void)user;
+    (void)old_size;
+    if (new_size == 0) {
+        free(ptr);
+        return NULL;
+    }
+    return ++allocations == failing ? NULL : realloc(ptr, new_size);
+}
+
+/* Takes an answer, and ends the connection if that fails, as a host does. */
+static void take(srt_cluster *c, srt_redis *p, const char *answer)
+{
+    srt_request *r;
+    srt_reply reply;
+    seriatim_error error;
+    int status = srt_redis_input(c, p, answer, strlen(answer));
+    while (status == SERIATIM_OK && (status = srt_redis_next(c, p, &r, &reply, &error)) == SERIATIM_OK)
+        srt_cluster_done(c, r);
+    srt_session_sent(&p->commands, p->commands.out.len);
+    if (status != SERIATIM_AGAIN && status != SERIATIM_OK)
+        srt_redis_disconnected(c, p);
+}
+
+static void connect_all(srt_cluster *c)
+{
+    size_t i;
+    for (i = 0; i < c->peer_count; i++)
+        if (!c->peers[i]->commands.connected && srt_redis_connected(c, c->peers[i], NULL, NULL, 0, NULL) != SERIATIM_OK)
+            srt_redis_disconnected(c, c->peers[i]);
+}
+
+/* The masters are found, a slot moves, a master is lost. Requests that could not be begun are missing, others are not.
+ */
+static void live_with_short_memory(srt_cluster *c, const seriatim_allocator *mem)
+{
+    size_t sent = 0;
+    int i;
+    if (srt_cluster_init(c, mem) != SERIATIM_OK || srt_cluster_seed(c, "A", 1) != SERIATIM_OK)
+        return;
+    for (i = 0; i < 4; i++) {
+        srt_request *r = srt_session_begin(srt_cluster_pool(c), srt_script_none, NULL, 0);
+        if (!r)
+            continue;
+        srt_request_text(r, "GET");
+        srt_request_text(r, i % 2 ? HIGH : LOW);
+        sent += srt_cluster_send(c, r) == SERIATIM_OK;
+    }
+    srt_cluster_tick(c, 1000);
+    srt_cluster_tick(c, 1000);
+    connect_all(c);
+    take(c, c->peers[0], MAP_AB);
+    connect_all(c);
+    assert_int_equal(srt_cluster_waiting(c) - (c->map_request != NULL), sent);
+    if (c->map == SRT_MAP_FRESH && c->peers[0]->commands.waiting == 2)
+        take(c, c->peers[0], "-MOVED 3300 C:3\r\n-TRYAGAIN x\r\n");
+    srt_cluster_tick(c, 1500);
+    connect_all(c);
+    srt_redis_disconnected(c, c->peers[0]);
+    srt_cluster_tick(c, 2000);
+}
+
+static void test_every_allocation_may_fail(void **state)
+{
+    seriatim_allocator mem = {short_alloc, NULL};
+    (void)state;
+    failing = 0;
+    do {
+        srt_cluster c;
+        allocations = 0;
+        failing++;
+        live_with_short_memory(&c, &mem);
+        srt_cluster_free(&c);
+    } while (allocations >= failing);
+    assert_true(failing > 20);
+}
+
 int main(void)
 {
 #define T(name) cmocka_unit_test_setup_teardown(name, cluster_set_up, cluster_tear_down)
@@ -304,6 +387,7 @@ int main(void)
         T(test_a_request_for_a_peer_or_for_any_goes_there),
         T(test_a_request_of_a_connection_ends_with_it),
         cmocka_unit_test(test_one_redis_is_a_peer_that_has_all_slots),
+        cmocka_unit_test(test_every_allocation_may_fail),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -83,15 +83,6 @@ static void health_take(health_state *h, const char *text)
     }
 }
 
-static void health_write_address(const seriatim_client *c, health_state *h)
-{
-    const srt_redis *p = c->answering;
-    if (p->host)
-        snprintf(h->address, sizeof h->address, strchr(p->host, ':') ? "[%s]:%d" : "%s:%d", p->host, p->port);
-    else
-        snprintf(h->address, sizeof h->address, "%s", c->address ? c->address : "");
-}
-
 static int health_on_reply(seriatim_client *c, srt_request *r, const srt_reply *reply)
 {
     health_state *h = c->state;
@@ -105,7 +96,10 @@ static int health_on_reply(seriatim_client *c, srt_request *r, const srt_reply *
     if (!h->info)
         return srt_operator_nomem(c);
     health_copy(text, "\nrole:", h->role, sizeof h->role);
-    health_write_address(c, h);
+    if (c->cluster.many)
+        srt_redis_address(c->answering, h->address, sizeof h->address);
+    else
+        snprintf(h->address, sizeof h->address, "%s", c->address ? c->address : "");
     return c->cluster.many ? health_ask_others(c) : SERIATIM_OK;
 }
 

@@ -91,9 +91,13 @@ int srt_integrity_stray(seriatim_client *c, integrity_state *k, const srt_token 
                         const char *detail)
 {
     seriatim_text name;
+    size_t i;
     int status;
     name.data = key->data;
     name.len = key->len;
+    for (i = 0; k->scan.rounds > 0 && i < k->count; i++) /* SCAN has begun again: slots have moved */
+        if (k->findings[i].id_len == name.len && memcmp(k->findings[i].id, name.data, name.len) == 0)
+            return SERIATIM_OK;
     status = srt_integrity_find_plain(c, k, "stray", name, detail);
     if (status == SERIATIM_OK)
         k->findings[k->count - 1].shard = shard;

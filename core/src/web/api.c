@@ -143,6 +143,24 @@ static int64_t api_number(seriatim_text text)
     return text.data ? srt_token_int(&token) : 0;
 }
 
+/* How many slots each master of a cluster has. */
+static void api_write_masters(const seriatim_client *c, srt_web_out *out)
+{
+    const srt_redis *master;
+    size_t i;
+    srt_web_key(out, "masters");
+    srt_json_begin_array(&out->json);
+    for (i = 0; (master = srt_cluster_master(&c->cluster, i)) != NULL; i++) {
+        char address[300];
+        srt_redis_address(master, address, sizeof address);
+        srt_json_begin_object(&out->json);
+        srt_web_chars(out, "address", address);
+        srt_web_int(out, "slots", master->slots);
+        srt_json_end_object(&out->json);
+    }
+    srt_json_end_array(&out->json);
+}
+
 static void api_write_redis(seriatim_client *c, srt_web_out *out)
 {
     static const struct {
@@ -174,6 +192,8 @@ void srt_web_dashboard_write(seriatim_client *c, srt_web *w, srt_web_out *out)
 {
     size_t i;
     srt_json_begin_object(&out->json);
+    if (c->cluster.many)
+        api_write_masters(c, out);
     srt_web_double(out, "now", (double)w->now_us / 1e6);
     srt_web_key(out, "queues");
     srt_json_begin_array(&out->json);

@@ -28,8 +28,25 @@ static void pages_write_next_due(srt_web_out *out, const srt_web_shard *shard)
         srt_web_null(out, "next_due");
 }
 
-static void pages_write_shard(srt_web_out *out, unsigned number, const srt_web_shard *shard)
+/* Where a shard lies in a cluster; its masters may change at any time. */
+static void pages_write_master(const seriatim_client *c, const srt_web *w, srt_web_out *out, unsigned shard)
 {
+    char address[300] = "";
+    const srt_redis *master = NULL;
+    srt_bytes key;
+    srt_bytes_init(&key, c->mem);
+    srt_key_shard(&key, c->registry.ns.data, w->worker.data, w->worker.len, shard);
+    if (!key.failed)
+        master = srt_cluster_peer_of(&c->cluster, key.data, key.len);
+    srt_bytes_free(&key);
+    if (master)
+        srt_redis_address(master, address, sizeof address);
+    srt_web_chars(out, "master", address);
+}
+
+static void pages_write_shard(const seriatim_client *c, const srt_web *w, srt_web_out *out, unsigned number)
+{
+    const srt_web_shard *shard = &w->rows[0].shards[number];
     srt_json_begin_object(&out->json);
     srt_web_int(out, "busy", shard->busy);
     srt_web_int(out, "dead", shard->dead);
@@ -38,6 +55,8 @@ static void pages_write_shard(srt_web_out *out, unsigned number, const srt_web_s
     srt_web_int(out, "fresh", shard->length - shard->retries);
     srt_web_double(out, "lag", (double)shard->lag_us / 1e6);
     srt_web_int(out, "length", shard->length);
+    if (c->cluster.many)
+        pages_write_master(c, w, out, number);
     pages_write_next_due(out, shard);
     srt_web_chars(out, "owner", shard->owner);
     srt_web_bool(out, "owner_alive", shard->owner_alive);
@@ -56,7 +75,6 @@ void srt_web_queue_write(seriatim_client *c, srt_web *w, srt_web_out *out)
 {
     const srt_web_row *row = &w->rows[0];
     unsigned i;
-    (void)c;
     srt_json_begin_object(&out->json);
     srt_web_text(out, "name", w->worker.data, w->worker.len);
     srt_web_double(out, "now", (double)w->now_us / 1e6);
@@ -69,7 +87,7 @@ void srt_web_queue_write(seriatim_client *c, srt_web *w, srt_web_out *out)
     srt_web_key(out, "shards");
     srt_json_begin_array(&out->json);
     for (i = 0; i < row->shards_count && row->shards; i++)
-        pages_write_shard(out, i, &row->shards[i]);
+        pages_write_shard(c, w, out, i);
     srt_json_end_array(&out->json);
     srt_web_key(out, "totals");
     srt_web_write_row(out, row);

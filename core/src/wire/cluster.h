@@ -45,6 +45,7 @@ typedef struct srt_redis {
     srt_cluster *cluster;
     char *host; /* NULL: the one Redis of a URL that names no cluster */
     int port;
+    unsigned number; /* no other peer of the cluster had it before */
     srt_session commands;
     srt_session wakes; /* after srt_redis_listen */
     int listens;
@@ -75,6 +76,7 @@ struct srt_cluster {
     int many; /* 0: one Redis, and nothing below this line but peers is used */
     srt_redis **peers;
     size_t peer_count, peer_cap;
+    unsigned numbers; /* of peers, that were given */
     srt_seed *seeds;
     size_t seed_count, seed_cap;
     srt_redis **owners; /* of the SRT_SLOTS slots; NULL: of one nobody is known */
@@ -136,6 +138,8 @@ int64_t srt_cluster_due_ms(const srt_cluster *cl);
 srt_redis *srt_cluster_peer_of(const srt_cluster *cl, const char *key, size_t len);
 /* The master with this number, in the order of their addresses; NULL: there are no more. */
 srt_redis *srt_cluster_master(const srt_cluster *cl, size_t number);
+/* "host:port" or "[host]:port", as far as it fits; empty for the one Redis of a URL that names no cluster. */
+void srt_redis_address(const srt_redis *p, char *out, size_t cap);
 /* A slot of which a request has been delayed for `ms`, as in a migration that does not end; -1: there is none. */
 int srt_cluster_held_slot(const srt_cluster *cl, int64_t ms);
 

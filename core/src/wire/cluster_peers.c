@@ -1,6 +1,7 @@
 /* cluster_peers.c - the peers of a cluster and their slots, and which request goes to which. */
 #include "wire/cluster.h"
 
+#include <stdio.h>
 #include <string.h>
 
 #define CLUSTER_FIRST_PAUSE_MS 10
@@ -85,6 +86,7 @@ static srt_redis *cluster_add(srt_cluster *cl, const char *host, size_t len, int
         return NULL;
     }
     p->commands.peer = p;
+    p->number = cl->numbers++;
     cl->peers[cl->peer_count++] = p;
     return p;
 }
@@ -210,6 +212,14 @@ void srt_cluster_doubt(srt_cluster *cl)
 {
     if (cl->map == SRT_MAP_FRESH)
         cl->map = SRT_MAP_DOUBTED;
+}
+
+void srt_redis_address(const srt_redis *p, char *out, size_t cap)
+{
+    if (p->host)
+        snprintf(out, cap, strchr(p->host, ':') ? "[%s]:%d" : "%s:%d", p->host, p->port);
+    else
+        *out = '\0';
 }
 
 /* ---- Where a request goes -------------------------------------------------------------------- */

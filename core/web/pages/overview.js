@@ -52,7 +52,9 @@ const SHOWN = {
   stopped: (queue) => queue.paused > 0 || queue.consumers === 0,
 };
 
-function redisFacts(facts) {
+/** In a Redis Cluster all masters stand in the place of the one Redis; version and memory are those of one of them. */
+function redisFacts(info, masters) {
+  const facts = masters ? { ...info, url: masters.map(({ address }) => address).join(", ") } : info;
   const entries = ["url", "version", "uptime_in_days", "connected_clients", "used_memory_human", "used_memory_peak_human"];
   return h("dl", { class: "facts" }, entries.map((field) =>
     h("div", { key: field }, h("dt", {}, t(`redis.${field}`)), h("dd", {}, shown(facts[field] ?? "–")))));
@@ -121,7 +123,7 @@ export default function overview({ parameters, draw }) {
         h("div", { key: "figures", class: "hero nine" }, figures(totals(dashboard.queues))),
         charts.view(),
         queues(dashboard.queues),
-        section(t("redis.title"), null, redisFacts(dashboard.redis_info || {})),
+        section(t("redis.title"), null, redisFacts(dashboard.redis_info || {}, dashboard.masters)),
       ];
     },
   };

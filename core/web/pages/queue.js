@@ -74,7 +74,8 @@ function pauseButtons(about, changed) {
 function shardTile(shard, busiest) {
   const owner = shard.owner && shown(shard.owner) !== "" ? shard.owner : null;
   const figures = ["length", "busy", "retries", "parked", "dead"].map((field) => `${t(`shard.${field}`)} ${count(shard[field])}`);
-  const title = [t("shard.title", { n: shard.shard }), ...figures, `${t("queue.lag")} ${duration(shard.lag)}`].join("\n");
+  const master = shard.master ? [shard.master] : []; // of a Redis Cluster
+  const title = [t("shard.title", { n: shard.shard }), ...figures, `${t("queue.lag")} ${duration(shard.lag)}`, ...master].join("\n");
   const busy = shard.busy > 0 && h("span", {}, t("shard.running", { n: number(shard.busy) }));
   const owned = owner && [icon(shard.owner_alive ? "node" : "alert"), name(owner, 24), !shard.owner_alive && h("span", {}, t("shard.lost"))];
   return h("li", { key: shard.shard, class: `tile ${lagLevel(shard.lag)} ${owner && shard.owner_alive ? "" : "orphan"}`, title },

@@ -103,4 +103,40 @@ int srt_client_input(seriatim_client *client, const char *data, size_t len, seri
  */
 int srt_client_give_up(seriatim_client *client, int status, const char *why);
 
+/*
+ * A Redis Cluster: the client has a connection to each master that it needs, and the host makes it:
+ *
+ *     srt_client_tick(client, now_ms);
+ *     for (i = 0; srt_client_master(client, i, &master); i++)
+ *         // connect where it is wanted and not connected; close where it is connected and not wanted
+ *         // then output, sent and input of each, by its number
+ *
+ * The functions above without a master are those of the first one. Numbers are not used twice; with an unknown one
+ * nothing happens, and there is nothing to send.
+ */
+typedef struct srt_client_master_view {
+    unsigned number;
+    const char *host; /* NULL: that of the URL, which names no cluster. Borrowed until the next tick or input */
+    int port;
+    int wanted;
+} srt_client_master_view;
+
+/* The cluster is found by this address, as well as by others; before the first operation. OK or NOMEM. */
+int srt_client_seed(seriatim_client *client, const char *host, int port);
+/* 0: there are no more. They may change with each tick. */
+int srt_client_master(const seriatim_client *client, size_t at, srt_client_master_view *master);
+/*
+ * Tells the time in milliseconds, of a clock that is never set back, and does what is due. Returns when it is to be
+ * called again if nothing else happens; INT64_MAX: need not be.
+ */
+int64_t srt_client_tick(seriatim_client *client, int64_t now_ms);
+int srt_client_master_connected(seriatim_client *client, unsigned number, const char *user, const char *password);
+/* It has ended, or could not be made. */
+void srt_client_master_disconnected(seriatim_client *client, unsigned number);
+void srt_client_master_output(const seriatim_client *client, unsigned number, const char **data, size_t *len);
+void srt_client_master_sent(seriatim_client *client, unsigned number, size_t len);
+/* As srt_client_input: any status but OK ends this connection. */
+int srt_client_master_input(seriatim_client *client, unsigned number, const char *data, size_t len,
+                            seriatim_error *error);
+
 #endif
