@@ -324,16 +324,15 @@ def mover(w):
         batch = yield from sure(w, source, rule, "depart", layout.generation, ())
         if not batch:
             connection = w.shards[source].connection
-            ids, kept = (yield from scan(w, source, layout.generation))
+            ids, mark = (yield from scan(w, source, layout.generation))
             if ids is None:
                 layout = w.layout.value
                 continue
             if ids:
                 some = w.rnd.sample(ids, min(len(ids), w.rnd.randint(1, 3)))
                 batch = yield from sure(w, source, rule, "depart", layout.generation, tuple(some))
-            elif not kept:
-                if (yield from close(w, source, layout, connection)):
-                    return
+            elif (yield from close(w, source, layout, connection, mark)):
+                return
         if isinstance(batch, Refused):
             layout = yield from follow(w, layout, source, batch, True)
         elif batch:
@@ -344,18 +343,19 @@ def mover(w):
 
 
 def scan(w, source, generation):
-    """All foreign ids that the kinds show one after another; (None, ...) if the shard was turned. And whether something is to stay."""
+    """All foreign ids that the kinds show one after another, or None if the shard was turned; and the mark with which the scan began."""
     found, slow = set(), 0 if w.draining else w.rnd.choice((0, 0, 0, w.shape.slow))
     answer = yield from call(w, source, "begin_scan", generation)
+    mark = answer[0]
     for kind in SCANNED:
         if isinstance(answer, Refused):
-            return None, False
+            return None, 0
         for _ in range(slow):
             yield
         answer = yield from call(w, source, "foreign", generation, kind)
         if not isinstance(answer, Refused):
             found.update(answer)
-    return (None, False) if isinstance(answer, Refused) else (sorted(found), bool(found))
+    return None if isinstance(answer, Refused) else sorted(found), mark
 
 
 def bring(w, layout, source, batch):
@@ -391,7 +391,7 @@ def bring(w, layout, source, batch):
     return False
 
 
-def close(w, source, layout, connection):
+def close(w, source, layout, connection, mark):
     """Says that nothing foreign is or will be in a shard, unless a failover may have brought something back since the scan. True: the
     mover was killed."""
     answer = yield from call(w, source, "close", layout.generation)
@@ -404,7 +404,7 @@ def close(w, source, layout, connection):
             return False
     if w.kill("K7"):
         return True
-    yield from call(w, source, "leave_no_more", layout.generation, echo=False, connection=connection)
+    yield from call(w, source, "leave_no_more", layout.generation, mark, echo=False, connection=connection)
     return False
 
 

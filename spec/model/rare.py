@@ -28,20 +28,27 @@ def pushed(world, index, layout, id, at=0):
     world.shards[index].push(layout.generation, client.name, 1, id, Job("payload", None, at, 0, None, None), False, 0)
 
 
-def a_mark_stops_the_end(world):
+def a_mark_stops_the_end(world, scans=1):
     """A scheduled payload of a foreign id arrives after the mover has looked through jobs, and before it looks through sched."""
     source = world.shards[0]
     source.turn(Layout(2, 1, None, 1))
     pushed(world, 0, source.text, 1, at=source.now() + 10)
     layout = moving(world, 1, 2)
     source.owner = "node"
-    source.begin_scan(layout.generation)
+    mark, = source.begin_scan(layout.generation)
     found = source.foreign(layout.generation, "jobs")
     world.clock += 20
     source.claim(layout.generation, "node")
+    for _ in range(scans - 1):
+        source.begin_scan(layout.generation)
     for kind in SCANNED[1:]:
         found += source.foreign(layout.generation, kind)
-    return bool(found) or source.leave_no_more(layout.generation) == "NOT YET"
+    return bool(found) or source.leave_no_more(layout.generation, mark) == "NOT YET"
+
+
+def each_scan_has_its_own_mark(world):
+    """The same, and another mover begins a scan meanwhile."""
+    return a_mark_stops_the_end(world, 2)
 
 
 def a_scan_and_its_end_have_one_connection(world):
@@ -52,9 +59,9 @@ def a_scan_and_its_end_have_one_connection(world):
     layout = moving(world, 1, 2)
     source.depart(layout.generation, (1,))
     connection = source.connection
-    found, _ = driven(actors.scan(world, 0, layout.generation))
+    found, mark = driven(actors.scan(world, 0, layout.generation))
     source.fail_over()
-    driven(actors.close(world, 0, layout, connection))
+    driven(actors.close(world, 0, layout, connection, mark))
     return bool(found) or not source.out
 
 
@@ -77,6 +84,7 @@ def a_generation_is_given_once(world):
 
 SCHEDULES = {
     "a mark stops the end": a_mark_stops_the_end,
+    "each scan has its own mark": each_scan_has_its_own_mark,
     "a scan and its end have one connection": a_scan_and_its_end_have_one_connection,
     "a generation is given once": a_generation_is_given_once,
 }

@@ -43,7 +43,7 @@ class Shard:
         used = index < layout.shards
         self.generation, self.text = (layout.generation, layout) if used else (0, Layout(0, 0, None, 0))
         self.tick = self.lease = self.sequence = self.low = 0
-        self.owner, self.out, self.mark = "", False, False
+        self.owner, self.out, self.mark = "", False, 0
         self.leaving, self.arrived, self.arriving, self.tokens = {}, {}, {}, {}
         self.connection, self.kept = 0, self.saved()
 
@@ -90,7 +90,7 @@ class Shard:
         waited = id in self.store.jobs
         result = self.world.change(self, name, id, args)
         if not waited and id in self.store.jobs and self.is_foreign(id):
-            self.mark = True  # the mover may have looked through jobs already
+            self.mark += 1  # a mover may have looked through jobs already
         return result
 
     def here_kinds(self):
@@ -112,7 +112,7 @@ class Shard:
         if self.leaving:
             return "OPEN"
         self.generation, self.text = text.generation, text
-        self.out = self.mark = False
+        self.out = False
         self.arrived, self.arriving = {}, {}
         return "OK"
 
@@ -310,8 +310,9 @@ class Shard:
 
     @script
     def begin_scan(self):
-        self.mark = False
-        return "OK"
+        if self.off("each scan has its own mark"):
+            self.mark = 0
+        return (self.mark,)
 
     @script
     def foreign(self, kind):
@@ -413,9 +414,9 @@ class Shard:
         return (self.tick, self.low)
 
     @script
-    def leave_no_more(self):
-        """Nothing foreign is or will be here."""
-        if self.leaving or self.mark and not self.off("a mark stops the end"):
+    def leave_no_more(self, mark):
+        """Nothing foreign is or will be here, unless something has come back to jobs since the scan began with this mark."""
+        if self.leaving or mark != self.mark and not self.off("a mark stops the end"):
             return "NOT YET"
         self.out = True
         return "OK"
