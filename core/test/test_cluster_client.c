@@ -1,0 +1,400 @@
+/* test_cluster_client.c - what a client does beside pushing, on the masters of a Redis Cluster. */
+#ifndef _XOPEN_SOURCE
+#define _XOPEN_SOURCE 700
+#endif
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include <stdio.h>
+#include <string.h>
+
+#include "link_fixture.h"
+#include "redis_cluster.h"
+
+#define SHARDS 24
+#define JOBS 300
+
+static redis_cluster cluster;
+
+static int start(void **state)
+{
+    (void)state;
+    cluster_start(&cluster, NULL);
+    return 0;
+}
+
+static int stop(void **state)
+{
+    (void)state;
+    cluster_stop(&cluster);
+    return 0;
+}
+
+static seriatim_link *open_queue(const char *queue)
+{
+    return link_to_queue(cluster.url, queue, SHARDS, "list");
+}
+
+/* Drives the operation that was begun with this status. */
+static seriatim_client *finish(seriatim_link *link, int begun)
+{
+    int status = begun == SERIATIM_OK ? link_drive(link) : begun;
+    if (status != SERIATIM_OK)
+        fail_msg("%d: %s", status, link_message(link));
+    return seriatim_link_client(link);
+}
+
+static int64_t length_of(seriatim_link *link)
+{
+    return seriatim_metrics_total(finish(link, seriatim_metrics_begin(seriatim_link_client(link), 0)))->length;
+}
+
+static size_t findings_of(seriatim_link *link, size_t queue)
+{
+    size_t count;
+    seriatim_check_result(finish(link, seriatim_check_begin(seriatim_link_client(link), queue, 0)), &count);
+    return count;
+}
+
+static size_t found_by_range(seriatim_link *link)
+{
+    seriatim_query query;
+    size_t count, i;
+    const seriatim_record *found;
+    seriatim_query_init(&query, SERIATIM_RANGE_BY_ID);
+    query.limit = 100000;
+    found = seriatim_query_result(finish(link, seriatim_query_begin(seriatim_link_client(link), 0, &query)), &count);
+    for (i = 1; i < count; i++)
+        assert_true(strcmp(found[i - 1].id, found[i].id) < 0);
+    return count;
+}
+
+static int64_t act(seriatim_link *link, int kind, const char *id)
+{
+    seriatim_text text = {id, id ? strlen(id) : 0};
+    return seriatim_action_result(
+        finish(link, seriatim_action_begin(seriatim_link_client(link), 0, kind, &text, id != NULL)));
+}
+
+static void test_queries_actions_and_metrics_see_the_shards_of_all_masters(void **state)
+{
+    seriatim_link *link = open_queue("seen");
+    (void)state;
+    link_push_jobs(link, "a", 0, JOBS, 1 << 30);
+    assert_int_equal(length_of(link), JOBS);
+    assert_int_equal(found_by_range(link), JOBS);
+    assert_int_equal(act(link, SERIATIM_DELETE, "id-7"), 1);
+    assert_int_equal(found_by_range(link), JOBS - 1);
+    assert_int_equal(act(link, SERIATIM_PAUSE, NULL), SHARDS);
+    assert_int_equal(act(link, SERIATIM_RESUME, NULL), SHARDS);
+    assert_int_equal(findings_of(link, 0), 0);
+    assert_int_equal(act(link, SERIATIM_DELETE_QUEUE, "seen"), 1);
+    assert_int_equal(findings_of(link, SERIATIM_NO_QUEUE), 0);
+    seriatim_link_free(link);
+}
+
+/* What SCAN alone can find lies on all masters. */
+static void test_the_names_of_queues_are_found_on_all_masters(void **state)
+{
+    seriatim_link *link = open_queue("name-0");
+    seriatim_link *others[11];
+    size_t count, i, masters[CLUSTER_STARTED] = {0};
+    const seriatim_text *names;
+    (void)state;
+    link_push_jobs(link, "a", 0, 1, 1);
+    for (i = 0; i < 11; i++) {
+        char name[16], key[32];
+        snprintf(name, sizeof name, "name-%d", (int)i + 1);
+        snprintf(key, sizeof key, "{%s}", name);
+        masters[cluster_master_of(&cluster, cluster_slot(&cluster, key))]++;
+        others[i] = open_queue(name);
+        link_push_jobs(others[i], "a", 0, 1, 1);
+        seriatim_link_free(others[i]);
+    }
+    for (i = 0; i < CLUSTER_MASTERS; i++)
+        assert_true(masters[i] > 0);
+    names = seriatim_queues_result(finish(link, seriatim_queues_begin(seriatim_link_client(link))), &count);
+    assert_int_equal(count, 12);
+    assert_int_equal(memcmp(names[11].data, "name-9", 6), 0);
+    seriatim_link_free(link);
+}
+
+static void change_strays(const char *command, const char *format)
+{
+    int i;
+    for (i = 0; i < SHARDS; i++) {
+        char key[64];
+        snprintf(key, sizeof key, format, i);
+        cluster_do(&cluster, cluster_master_of(&cluster, cluster_slot(&cluster, key)), command, key);
+    }
+}
+
+static void test_check_finds_stray_keys_on_all_masters(void **state)
+{
+    seriatim_link *link = open_queue("strays");
+    (void)state;
+    link_push_jobs(link, "a", 0, JOBS, 1 << 30);
+    change_strays("SET %s x", "seriatim:{strays/%d}:nothing");
+    change_strays("SET %s x", "seriatim:{strange-%d}:nothing");
+    assert_int_equal(findings_of(link, 0), SHARDS);
+    assert_int_equal(findings_of(link, SERIATIM_NO_QUEUE), SHARDS);
+    change_strays("DEL %s", "seriatim:{strays/%d}:nothing");
+    change_strays("DEL %s", "seriatim:{strange-%d}:nothing");
+    assert_int_equal(findings_of(link, 0), 0);
+    seriatim_link_free(link);
+}
+
+static void test_health_is_that_of_all_masters(void **state)
+{
+    seriatim_link *link = open_queue("health");
+    const seriatim_health *health;
+    (void)state;
+    health = seriatim_health_result(finish(link, seriatim_health_begin(seriatim_link_client(link))));
+    assert_string_equal(health->role, "master");
+    assert_int_equal(health->replicas, 1);
+    assert_string_equal(health->maxmemory_policy, "noeviction");
+    assert_non_null(strstr(health->address, "127.0.0.1:"));
+    cluster_do(&cluster, 1, "CONFIG SET maxmemory-policy allkeys-lru");
+    health = seriatim_health_result(finish(link, seriatim_health_begin(seriatim_link_client(link))));
+    assert_string_equal(health->maxmemory_policy, "allkeys-lru");
+    cluster_do(&cluster, 1, "CONFIG SET maxmemory-policy noeviction");
+    seriatim_link_free(link);
+}
+
+/* ---- Pull ------------------------------------------------------------------------------------ */
+
+static void begin_pop(seriatim_link *link, double wait)
+{
+    static const size_t queue = 0;
+    seriatim_pop pop;
+    seriatim_pop_init(&pop);
+    pop.queues = &queue;
+    pop.queue_count = 1;
+    pop.wait = wait;
+    assert_int_equal(seriatim_pop_begin(seriatim_link_client(link), &pop), SERIATIM_OK);
+}
+
+static void acknowledge(seriatim_link *link)
+{
+    seriatim_client *c = seriatim_link_client(link);
+    seriatim_popped_outcome outcome;
+    char token[SERIATIM_TOKEN];
+    seriatim_text text = seriatim_pop_result(c)->token;
+    memset(&outcome, 0, sizeof outcome);
+    outcome.kind = SERIATIM_POPPED_ACK;
+    memcpy(token, text.data, text.len);
+    text.data = token;
+    finish(link, seriatim_popped_begin(c, text, &outcome));
+}
+
+static void test_all_ids_are_popped_from_all_masters(void **state)
+{
+    seriatim_link *link = open_queue("popped");
+    int i;
+    (void)state;
+    link_push_jobs(link, "a", 0, JOBS, 1 << 30);
+    for (i = 0; i < JOBS; i++) {
+        begin_pop(link, 0);
+        assert_non_null(seriatim_pop_result(finish(link, SERIATIM_OK)));
+        acknowledge(link);
+        if (i == JOBS / 2) /* the shard of the next ids has moved */
+            cluster_move_slot(&cluster, cluster_slot(&cluster, "{popped/3}"),
+                              (cluster_master_of(&cluster, cluster_slot(&cluster, "{popped/3}")) + 1) %
+                                  CLUSTER_MASTERS);
+    }
+    begin_pop(link, 0);
+    assert_null(seriatim_pop_result(finish(link, SERIATIM_OK)));
+    assert_int_equal(findings_of(link, 0), 0);
+    seriatim_link_free(link);
+}
+
+/* Ids of each master wake it: the messages reach it wherever it listens. */
+static void test_a_pop_that_waits_is_woken_by_a_push_to_any_master(void **state)
+{
+    seriatim_link *popper = open_queue("woken"), *pusher = open_queue("woken");
+    int i, seen = 0;
+    (void)state;
+    link_push_jobs(pusher, "a", 0, 1, 1);
+    begin_pop(popper, 0);
+    finish(popper, SERIATIM_OK);
+    acknowledge(popper);
+    for (i = 1; i <= 12; i++) {
+        double began;
+        int status = SERIATIM_AGAIN;
+        begin_pop(popper, 20);
+        began = wall_clock_ms();
+        while (wall_clock_ms() - began < 300 && status == SERIATIM_AGAIN) { /* it sleeps */
+            status = seriatim_link_step(popper);
+            if (seriatim_link_timeout_ms(popper) > 50)
+                break;
+            seriatim_link_wait(popper);
+        }
+        assert_int_equal(status, SERIATIM_AGAIN);
+        link_push_jobs(pusher, "b", i, 1, 1 << 30);
+        began = wall_clock_ms();
+        assert_non_null(seriatim_pop_result(finish(popper, SERIATIM_OK)));
+        seen += wall_clock_ms() - began < 2000;
+        acknowledge(popper);
+    }
+    assert_int_equal(seen, 12);
+    seriatim_link_free(popper);
+    seriatim_link_free(pusher);
+}
+
+/* ---- Pipelines and sets ---------------------------------------------------------------------- */
+
+static void add_queue(seriatim_link *link, const char *name, size_t *number)
+{
+    seriatim_queue_settings settings;
+    seriatim_queue_settings_init(&settings);
+    settings.name = name;
+    settings.name_len = strlen(name);
+    settings.shards_count = SHARDS;
+    assert_int_equal(seriatim_client_queue(seriatim_link_client(link), &settings, number), SERIATIM_OK);
+}
+
+/* Each queue has chunks at each master, and each master has its own WAIT for all of them. */
+static void test_a_pipeline_waits_for_the_replicas_of_each_master(void **state)
+{
+    seriatim_link *link = open_queue("piped-0");
+    seriatim_client *c = seriatim_link_client(link);
+    size_t queues[3] = {0}, i;
+    seriatim_push_counts counts;
+    seriatim_error error;
+    int k;
+    (void)state;
+    add_queue(link, "piped-1", &queues[1]);
+    add_queue(link, "piped-2", &queues[2]);
+    assert_int_equal(seriatim_pipeline_begin(c), SERIATIM_OK);
+    for (i = 0; i < 3; i++) {
+        assert_int_equal(seriatim_pipeline_push(c, queues[i]), SERIATIM_OK);
+        assert_int_equal(seriatim_push_replicas(c, 1, 5), SERIATIM_OK);
+        for (k = 0; k < JOBS; k++) {
+            char id[16];
+            snprintf(id, sizeof id, "id-%d", k);
+            link_add_job(link, id, "1", NULL);
+        }
+    }
+    finish(link, seriatim_pipeline_send(c));
+    for (i = 0; i < 3; i++) {
+        assert_int_equal(seriatim_pipeline_result(c, i, &counts, &error), SERIATIM_OK);
+        assert_int_equal(counts.added, JOBS);
+    }
+    seriatim_link_free(link);
+}
+
+static void test_sets_of_all_masters_in_one_trip(void **state)
+{
+    seriatim_link *link = open_queue("sets");
+    seriatim_client *c = seriatim_link_client(link);
+    seriatim_ick_member member = {"m", 1, 1.0};
+    const seriatim_ick_result *results;
+    size_t count, i;
+    char names[30][16];
+    (void)state;
+    assert_int_equal(seriatim_ick_begin(c), SERIATIM_OK);
+    for (i = 0; i < 30; i++) {
+        seriatim_ick ick;
+        memset(&ick, 0, sizeof ick);
+        snprintf(names[i], sizeof names[i], "set-%d", (int)i);
+        ick.name.data = names[i];
+        ick.name.len = strlen(names[i]);
+        assert_int_equal(seriatim_ick_add(c, &ick, &member, 1), SERIATIM_OK);
+        assert_int_equal(seriatim_ick_reserve(c, &ick, 10, 0), SERIATIM_OK);
+    }
+    finish(link, seriatim_ick_send(c));
+    results = seriatim_ick_results(c, &count);
+    assert_int_equal(count, 60);
+    for (i = 0; i < 30; i++)
+        assert_int_equal(results[2 * i + 1].count, 1);
+    seriatim_link_free(link);
+}
+
+/* ---- Slots that move all the time ------------------------------------------------------------ */
+
+/* Pushes are sent in the middle of each move. What Redis acknowledged is there once, and whole. */
+static void test_pushes_while_a_slot_moves_to_and_fro_lose_and_tear_nothing(void **state)
+{
+    seriatim_link *link = open_queue("torn");
+    int slot = cluster_slot(&cluster, "{torn/5}"), round, pushed = JOBS;
+    (void)state;
+    link_push_jobs(link, "a", 0, JOBS, 1 << 30);
+    for (round = 0; round < 16; round++) {
+        size_t from = cluster_master_of(&cluster, slot), to = (from + 1) % CLUSTER_MASTERS;
+        double began = wall_clock_ms();
+        link_begin_jobs(link, "b", pushed, 40, 1 << 30);
+        pushed += 40;
+        if (round % 2)
+            seriatim_link_step(link);
+        cluster_half_move(&cluster, slot, to, 1 + round % 5);
+        while (wall_clock_ms() - began < 60 && seriatim_link_step(link) == SERIATIM_AGAIN)
+            seriatim_link_wait(link);
+        cluster_end_move(&cluster, slot, from, to);
+        finish(link, SERIATIM_OK);
+    }
+    assert_int_equal(length_of(link), pushed);
+    assert_int_equal(findings_of(link, 0), 0);
+    seriatim_link_free(link);
+}
+
+/* ---- The dashboard --------------------------------------------------------------------------- */
+
+static const char *ask_dashboard(seriatim_link *link, const char *path)
+{
+    static char body[1 << 16];
+    seriatim_web_request request;
+    const seriatim_web_response *answer;
+    seriatim_client *c = seriatim_link_client(link);
+    memset(&request, 0, sizeof request);
+    request.method = "GET";
+    request.path.data = path;
+    request.path.len = strlen(path);
+    request.role = SERIATIM_WEB_ADMIN;
+    finish(link, seriatim_web_begin(c, NULL, &request));
+    answer = seriatim_web_answer(c, SERIATIM_OK, NULL);
+    assert_int_equal(answer->status, 200);
+    snprintf(body, sizeof body, "%.*s", (int)answer->body.len, answer->body.data);
+    return body;
+}
+
+static void test_the_dashboard_shows_the_ids_and_addresses_of_all_masters(void **state)
+{
+    seriatim_link *link = open_queue("shown");
+    char expected[64], master[64];
+    const char *at;
+    int masters;
+    (void)state;
+    link_push_jobs(link, "a", 0, JOBS, 1 << 30);
+    snprintf(expected, sizeof expected, "seriatim_ready{queue=\"shown\"} %d", JOBS);
+    assert_non_null(strstr(ask_dashboard(link, "/metrics"), expected));
+    assert_non_null(strstr(ask_dashboard(link, "/metrics"), expected));
+    snprintf(master, sizeof master, "\"master\":\"127.0.0.1:%d\"",
+             cluster.nodes[cluster_master_of(&cluster, cluster_slot(&cluster, "{shown/0}"))].port);
+    at = strstr(ask_dashboard(link, "/api/v1/queues/shown"), "\"master\"");
+    assert_memory_equal(at, master, strlen(master));
+    at = ask_dashboard(link, "/api/web/dashboard");
+    for (masters = 0; (at = strstr(at, "\"address\":\"127.0.0.1:")) != NULL; at++)
+        masters++;
+    assert_int_equal(masters, CLUSTER_MASTERS);
+    seriatim_link_free(link);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_queries_actions_and_metrics_see_the_shards_of_all_masters),
+        cmocka_unit_test(test_the_names_of_queues_are_found_on_all_masters),
+        cmocka_unit_test(test_check_finds_stray_keys_on_all_masters),
+        cmocka_unit_test(test_health_is_that_of_all_masters),
+        cmocka_unit_test(test_all_ids_are_popped_from_all_masters),
+        cmocka_unit_test(test_a_pop_that_waits_is_woken_by_a_push_to_any_master),
+        cmocka_unit_test(test_a_pipeline_waits_for_the_replicas_of_each_master),
+        cmocka_unit_test(test_sets_of_all_masters_in_one_trip),
+        cmocka_unit_test(test_pushes_while_a_slot_moves_to_and_fro_lose_and_tear_nothing),
+        cmocka_unit_test(test_the_dashboard_shows_the_ids_and_addresses_of_all_masters),
+    };
+    return cmocka_run_group_tests(tests, start, stop);
+}
