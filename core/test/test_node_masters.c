@@ -1,0 +1,197 @@
+/* test_node_masters.c - a node whose shards lie on two scripted masters: MOVED, TRYAGAIN, and a master that is lost. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include <stdio.h>
+#include <string.h>
+
+#include "node/node_state.h"
+#include "seriatim.h"
+
+static const char *const shas[] = {
+#define X(name, sha) sha,
+    SRT_SCRIPTS(X)
+#undef X
+};
+
+static struct {
+    srt_node *node;
+    int64_t now;
+    char sent[2][65536]; /* to the masters a and b, since the last step */
+} f;
+
+static srt_channel channel_of(const char *host)
+{
+    srt_node_master_view m;
+    size_t i;
+    for (i = 0; srt_node_master(f.node, i, &m); i++)
+        if (strcmp(m.host, host) == 0)
+            return m.channel;
+    fail_msg("the node does not know %s", host);
+    return SRT_COMMANDS;
+}
+
+static int is_wanted(const char *host)
+{
+    srt_node_master_view m;
+    size_t i;
+    for (i = 0; srt_node_master(f.node, i, &m); i++)
+        if (strcmp(m.host, host) == 0)
+            return m.wanted;
+    return 0;
+}
+
+/* Takes what the node sends to this master. Returns it as text. */
+static const char *take(const char *host)
+{
+    char *text = f.sent[*host - 'a'];
+    const char *data;
+    size_t len;
+    srt_node_output(f.node, channel_of(host), &data, &len);
+    assert_true(len < sizeof *f.sent);
+    memcpy(text, data, len);
+    text[len] = '\0';
+    srt_node_sent(f.node, channel_of(host), len);
+    return text;
+}
+
+static void say(const char *host, const char *text)
+{
+    seriatim_error error = {0};
+    if (srt_node_input(f.node, channel_of(host), text, strlen(text), f.now, &error) != SERIATIM_OK)
+        fail_msg("%s", error.message);
+}
+
+static void tick(int64_t ms)
+{
+    f.now += ms;
+    srt_node_tick(f.node, f.now);
+}
+
+static void open_link(const char *host)
+{
+    assert_true(is_wanted(host));
+    assert_int_equal(srt_node_connected(f.node, channel_of(host), NULL, NULL, 0, f.now), SERIATIM_OK);
+    assert_non_null(strstr(take(host), "SETNAME"));
+    say(host, "+OK\r\n");
+}
+
+#define SENDS(host, script) (strstr(take(host), shas[srt_script_##script]) != NULL)
+
+/* The node knows its layout and has sent the first heartbeat; a has all slots. */
+static void begin(void)
+{
+    seriatim_node_settings settings;
+    seriatim_queue_settings queue;
+    seriatim_error error = {0};
+    size_t worker;
+    memset(&settings, 0, sizeof settings);
+    settings.id = "n";
+    settings.lease_ms = 10000;
+    settings.poll_ms = 1000;
+    settings.threads = 1;
+    seriatim_queue_settings_init(&queue);
+    queue.name = "Q";
+    queue.name_len = 1;
+    queue.shards_count = 1;
+    f.now = 1000;
+    assert_int_equal(srt_node_new(&settings, &f.node, &error), SERIATIM_OK);
+    assert_int_equal(srt_node_seed(f.node, "a", 1), SERIATIM_OK);
+    assert_int_equal(srt_node_worker(f.node, &queue, &worker, &error), SERIATIM_OK);
+    assert_int_equal(srt_node_start(f.node, f.now, &error), SERIATIM_OK);
+    tick(1);
+    open_link("a");
+    assert_non_null(strstr(take("a"), "SLOTS"));
+    say("a", "*1\r\n*3\r\n:0\r\n:16383\r\n*2\r\n$1\r\na\r\n:1\r\n");
+    tick(1);
+    assert_true(SENDS("a", layout));
+    say("a", "*1\r\n$5\r\n1 1 3\r\n");
+    tick(1);
+    assert_true(SENDS("a", heartbeat));
+}
+
+/* The node lives alone, so it takes the shard. */
+static void answer_heartbeat(const char *host)
+{
+    char text[256], description[64];
+    snprintf(description, sizeof description, "b %08x|", (unsigned)srt_crc32("Q", 1));
+    snprintf(text, sizeof text,
+             "*6\r\n$16\r\n1800000000000000\r\n$0\r\n\r\n$1\r\n0\r\n$1\r\n0\r\n$1\r\nn\r\n$%d\r\n%s\r\n",
+             (int)strlen(description), description);
+    say(host, text);
+    say("a", "*1\r\n:0\r\n");          /* another process measures the queues */
+    say("a", "*1\r\n$5\r\n1 1 3\r\n"); /* the settings, which are read again */
+    tick(1);
+}
+
+static void moved(char *text, size_t cap, int slot)
+{
+    snprintf(text, cap, "-MOVED %d b:2\r\n", slot);
+}
+
+static void test_a_shard_follows_its_slot(void **state)
+{
+    static const char key[] = "seriatim:{Q/0}:state";
+    char text[64];
+    (void)state;
+    begin();
+    answer_heartbeat("a");
+    assert_true(SENDS("a", acquire));
+    moved(text, sizeof text, (int)srt_key_slot(key, strlen(key)));
+    say("a", text);
+    tick(1);
+    open_link("b");
+    assert_true(SENDS("b", acquire));
+    say("b", "-TRYAGAIN Multiple keys request during rehashing of slot\r\n");
+    tick(1);
+    assert_false(SENDS("b", acquire));
+    tick(20);
+    assert_true(SENDS("b", acquire));
+    say("b", "*5\r\n$2\r\nOK\r\n$1\r\n7\r\n$1\r\n7\r\n:0\r\n:0\r\n");
+    tick(1);
+    assert_true(SENDS("b", claim));
+    srt_node_free(f.node);
+}
+
+static void test_heartbeats_follow_the_slot_of_the_nodes(void **state)
+{
+    static const char key[] = "seriatim:{/nodes}:alive";
+    char text[64];
+    (void)state;
+    begin();
+    moved(text, sizeof text, (int)srt_key_slot(key, strlen(key)));
+    say("a", text);
+    tick(1);
+    open_link("b");
+    assert_true(SENDS("b", heartbeat));
+    answer_heartbeat("b");
+    assert_true(SENDS("a", acquire)); /* the shard stays where it was */
+    srt_node_free(f.node);
+}
+
+static void test_requests_are_sent_again_to_a_master_that_was_lost(void **state)
+{
+    (void)state;
+    begin();
+    answer_heartbeat("a");
+    assert_true(SENDS("a", acquire));
+    srt_node_disconnected(f.node, channel_of("a"), f.now);
+    tick(1);
+    open_link("a");
+    tick(1);
+    assert_true(SENDS("a", acquire));
+    srt_node_free(f.node);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_a_shard_follows_its_slot),
+        cmocka_unit_test(test_heartbeats_follow_the_slot_of_the_nodes),
+        cmocka_unit_test(test_requests_are_sent_again_to_a_master_that_was_lost),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
