@@ -496,8 +496,8 @@ static void client_warn(seriatim_client *c, srt_queue *queue)
     difference = srt_crc32(text.data, text.len);
     if (difference != queue->warned) {
         queue->warned = difference;
-        srt_bytes_clear(&c->warning);
-        srt_bytes_adds(&c->warning, "queue \"");
+        c->warning.len -= c->warning.len > 0; /* behind that of another queue of a pipeline */
+        srt_bytes_adds(&c->warning, c->warning.len > 0 ? "; queue \"" : "queue \"");
         srt_bytes_add(&c->warning, queue->name.data, queue->name.len);
         srt_bytes_adds(&c->warning,
                        "\" has other settings in Redis than in the code; the settings in Redis are used: ");
