@@ -90,7 +90,7 @@ module Seriatim
         rows = jobs.zip(timestamps).map do |job, at|
           { id: Ordering.id_of(job), payload: job.serialize, **(at ? { deliver_at: at } : {}) }
         end
-        result = worker.perform_async(rows, handle: true)
+        result = Seriatim.module_eval { const_get(:Pipeline) }.apart { worker.perform_async(rows, handle: true) } # Rails wants to know at once
         jobs.each_with_index { |job, place| pushed(job, worker, result, place) }
       end
 

@@ -76,7 +76,7 @@ module Seriatim
     # @param wait_timeout [Numeric] seconds they may take; Seriatim.wait_timeout
     # @param push_timeout [Numeric] seconds that all of it may take; Seriatim.push_timeout
     # @param handle [Boolean] answer a handle for each job; a push with deliver_at or deliver_in always does
-    # @return [PushResult]
+    # @return [PushResult, PushFuture] inside of {Seriatim.pipelined} a PushFuture
     # @raise [Invalid] before anything is written, naming the job and the field
     # @raise [NotReplicated] when it is written, and too few replicas have it
     # @raise [Error] when Redis cannot be reached or refuses

@@ -268,6 +268,66 @@ static VALUE link_push(int argc, VALUE *argv, VALUE self)
     return from_outbox ? rb_ary_push(answer, SIZET2NUM(counts.repeated)) : answer;
 }
 
+/* Each of `rows` is a push of a pipeline: its arguments as link.push takes them. */
+static void link_collect(srb_link *box, seriatim_client *client, VALUE rows)
+{
+    long i;
+    srb_link_check(box, seriatim_pipeline_begin(client));
+    for (i = 0; i < RARRAY_LEN(rows); i++) {
+        VALUE row = rb_ary_entry(rows, i);
+        srb_link_check(box, seriatim_pipeline_push(client, NUM2SIZET(rb_ary_entry(row, 0))));
+        srb_link_check(box,
+                       seriatim_push_replicas(client, NUM2LL(rb_ary_entry(row, 3)), NUM2DBL(rb_ary_entry(row, 4))));
+        srb_link_check(box, seriatim_push_timeout(client, NUM2DBL(rb_ary_entry(row, 5))));
+        if (RTEST(rb_ary_entry(row, 6)))
+            srb_link_check(box, seriatim_push_want_handles(client));
+        srb_jobs_push(box, rb_ary_entry(row, 1), rb_ary_entry(row, 2), Qnil);
+    }
+}
+
+/* [added, folded, [places of refused jobs], error or nil, nil, scheduled, stale, [handles or nil]] of one push */
+static VALUE link_piped(const seriatim_client *client, size_t push, size_t jobs)
+{
+    seriatim_push_counts counts;
+    seriatim_error error;
+    VALUE places = rb_ary_new(), handles;
+    size_t count, i;
+    const seriatim_text *texts = seriatim_pipeline_handles(client, push, &count);
+    seriatim_pipeline_result(client, push, &counts, &error);
+    for (i = 0; i < jobs && counts.refused; i++)
+        if (seriatim_pipeline_outcome(client, push, i) == SERIATIM_JOB_REFUSED)
+            rb_ary_push(places, SIZET2NUM(i));
+    handles = rb_ary_new_capa((long)count);
+    for (i = 0; i < count; i++)
+        rb_ary_push(handles, texts[i].data ? srb_text(texts[i].data, texts[i].len) : Qnil);
+    return rb_ary_new_from_args(8, SIZET2NUM(counts.added), SIZET2NUM(counts.folded), places, srb_error(&error), Qnil,
+                                SIZET2NUM(counts.scheduled), SIZET2NUM(counts.stale), handles);
+}
+
+/*
+ * link.pipeline([[queue, jobs, payloads, replicas, wait_timeout, push_timeout, handles], ...])
+ *   -> [[what link.push gives, of each push, but an exception or nil in the place of the shortage], exception or nil,
+ *      warning or nil]
+ */
+static VALUE link_pipeline(VALUE self, VALUE rows)
+{
+    srb_link *box = srb_link_idle(self);
+    seriatim_client *client = seriatim_link_client(box->link);
+    seriatim_error error = {0};
+    VALUE outcomes = rb_ary_new();
+    long i;
+    int status;
+    link_collect(box, client, rows);
+    srb_link_check(box, seriatim_pipeline_send(client));
+    status = srb_link_run(box, Qnil);
+    if (status != SERIATIM_OK)
+        error = *seriatim_client_error(client);
+    for (i = 0; i < RARRAY_LEN(rows); i++)
+        rb_ary_push(outcomes,
+                    link_piped(client, (size_t)i, (size_t)RARRAY_LEN(rb_ary_entry(rb_ary_entry(rows, i), 1))));
+    return rb_ary_new_from_args(3, outcomes, srb_error(&error), link_warning(client));
+}
+
 /* link.check_jobs(queue, jobs, payloads): raises what a push of them would before anything is sent */
 static VALUE link_check_jobs(VALUE self, VALUE queue, VALUE jobs, VALUE payloads)
 {
@@ -324,6 +384,7 @@ void srb_init_link(void)
     rb_define_method(klass, "queue", link_queue, 1);
     rb_define_method(klass, "layout", link_layout, 2);
     rb_define_method(klass, "push", link_push, -1);
+    rb_define_method(klass, "pipeline", link_pipeline, 1);
     rb_define_method(klass, "check_jobs", link_check_jobs, 3);
     rb_define_method(klass, "url", link_url, 0);
     rb_define_method(klass, "reset", link_reset, 0);

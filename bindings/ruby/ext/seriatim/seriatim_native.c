@@ -18,10 +18,20 @@ unsigned long srb_generation(void)
     return native_forks;
 }
 
-void srb_raise(int status, const char *message)
+static VALUE native_error(int status, const char *message)
 {
     VALUE name = ID2SYM(rb_intern(seriatim_status_name(status)));
-    rb_exc_raise(rb_funcall(srb_native, rb_intern("error"), 2, name, srb_text(message, strlen(message))));
+    return rb_funcall(srb_native, rb_intern("error"), 2, name, srb_text(message, strlen(message)));
+}
+
+void srb_raise(int status, const char *message)
+{
+    rb_exc_raise(native_error(status, message));
+}
+
+VALUE srb_error(const seriatim_error *error)
+{
+    return error->status == SERIATIM_OK ? Qnil : native_error(error->status, error->message);
 }
 
 void srb_invalid(VALUE message)

@@ -19,6 +19,7 @@ unsigned long srb_generation(void);
 NORETURN(void srb_raise(int status, const char *message));
 NORETURN(void srb_invalid(VALUE message));
 NORETURN(void srb_raise_error(const seriatim_error *error));
+VALUE srb_error(const seriatim_error *error); /* as an exception; nil for OK */
 
 /* A String that holds the bytes: UTF-8 when they are valid UTF-8, else binary. */
 VALUE srb_text(const char *bytes, size_t len);

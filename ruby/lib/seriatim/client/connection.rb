@@ -36,6 +36,13 @@ module Seriatim
       @link.push(number(settings), jobs, payloads, *wait, seconds, handles, *outbox)
     end
 
+    # @param pushes [Array<Array>] settings, jobs, payloads, wait, seconds and handles of each, as {#push} takes them
+    # @return [Array(Array<Array>, Error | nil, String | nil)] what {#push} gives, of each push, but an exception or nil in the place of what was
+    #   said of too few replicas; what the pushes together end with; what is to be warned of
+    def pipeline(pushes)
+      @link.pipeline(pushes.map { |settings, jobs, payloads, wait, seconds, handles| [number(settings), jobs, payloads, *wait, seconds, handles] })
+    end
+
     # Raises what a push of the jobs would before it sends anything.
     # @raise [Invalid] naming the job and the field
     def check_jobs(settings, jobs, payloads) = @link.check_jobs(number(settings), jobs, payloads)

@@ -93,7 +93,7 @@ module Seriatim
       end
 
       def numbered
-        @held.delete_if { |_, till| till <= Push.monotonic }
+        @held.delete_if { |_, till| till <= PushOutcome.monotonic }
         rows = Row.where.not(number: nil).order(:number)
         @held.empty? ? rows : rows.where.not(queue: @held.keys)
       end
@@ -108,7 +108,7 @@ module Seriatim
       rescue *PASSING
         raise
       rescue Error, Invalid => e
-        @held[queue] = Push.monotonic + HOLD
+        @held[queue] = PushOutcome.monotonic + HOLD
         Log.error("outbox", "the jobs of this queue wait: #{Log.describe(e)}", q: queue, n: rows.size)
       end
 
@@ -153,7 +153,7 @@ module Seriatim
       end
 
       def report
-        now = Push.monotonic
+        now = PushOutcome.monotonic
         return if now < @reported + REPORT
 
         @reported = now

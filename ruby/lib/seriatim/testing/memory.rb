@@ -41,6 +41,9 @@ module Seriatim
         [added, folded, refused, nil, nil, scheduled, stale, handles]
       end
 
+      # As {Connection#pipeline}.
+      def pipeline(pushes) = [pushes.map { |push| self.push(*push) }, nil, nil]
+
       # As {Connection#check_jobs}.
       def check_jobs(settings, jobs, payloads) = @lock.synchronize { @fake.check_jobs(number(settings), jobs, payloads) }
 
