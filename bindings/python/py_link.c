@@ -109,6 +109,8 @@ static int link_drive(spy_link *self, int64_t deadline_ms, int *status)
     }
 }
 
+static PyObject *link_read_pipeline(const spy_link *self);
+
 /* Busy, because the collector may run anyone's code while the result is made. */
 static PyObject *link_result(spy_link *self, int status)
 {
@@ -121,7 +123,7 @@ static PyObject *link_result(spy_link *self, int status)
         PyErr_SetString(PyExc_RuntimeError, "the operation has not ended yet");
         return NULL;
     }
-    if (status != SERIATIM_OK && status != SERIATIM_REPLICAS)
+    if (status != SERIATIM_OK && status != SERIATIM_REPLICAS && self->read != link_read_pipeline)
         return link_fail(self, status);
     self->busy = 1;
     result = self->read(self);
@@ -299,6 +301,125 @@ static PyObject *link_push(PyObject *object, PyObject *const *args, Py_ssize_t n
     return spy_link_begun(self, status, link_read_push);
 }
 
+/* ---- Pipelines ------------------------------------------------------------------------------- */
+
+/* An exception that nobody has raised, or None. */
+static PyObject *link_exception(const spy_link *self, const seriatim_error *error)
+{
+    PyObject *type, *value, *trace;
+    if (error->status == SERIATIM_OK)
+        return spy_none_or(0);
+    spy_raise_error(spy_state_of((PyObject *)self), error);
+    PyErr_Fetch(&type, &value, &trace);
+    PyErr_NormalizeException(&type, &value, &trace);
+    Py_XDECREF(type);
+    Py_XDECREF(trace);
+    return value;
+}
+
+static PyObject *link_piped_places(const seriatim_client *client, size_t push, size_t refused)
+{
+    PyObject *places = PyList_New(0), *place;
+    size_t job;
+    for (job = 0; places && refused; job++) {
+        if (seriatim_pipeline_outcome(client, push, job) != SERIATIM_JOB_REFUSED)
+            continue;
+        refused--;
+        place = PyLong_FromSize_t(job);
+        if (!place || PyList_Append(places, place) < 0)
+            Py_CLEAR(places);
+        Py_XDECREF(place);
+    }
+    return places;
+}
+
+static PyObject *link_piped(const void *object, size_t push)
+{
+    const spy_link *self = object;
+    const seriatim_client *client = seriatim_link_client(self->link);
+    seriatim_push_counts counts;
+    seriatim_error error;
+    size_t count;
+    const seriatim_text *handles = seriatim_pipeline_handles(client, push, &count);
+    seriatim_pipeline_result(client, push, &counts, &error);
+    return Py_BuildValue("(nnNNOnnN)", (Py_ssize_t)counts.added, (Py_ssize_t)counts.folded,
+                         link_piped_places(client, push, counts.refused), link_exception(self, &error), Py_None,
+                         (Py_ssize_t)counts.scheduled, (Py_ssize_t)counts.stale, spy_list(count, link_handle, handles));
+}
+
+static PyObject *link_read_pipeline(const spy_link *self)
+{
+    seriatim_client *client = seriatim_link_client(self->link);
+    seriatim_error error = {0, ""};
+    if (srt_client_status(client) != SERIATIM_OK)
+        error = *seriatim_client_error(client);
+    return Py_BuildValue("(NNN)", spy_list(self->queue, link_piped, self), link_exception(self, &error),
+                         spy_cstr_or_none(seriatim_client_warning(client)));
+}
+
+/* One push of a pipeline: (queue, jobs, replicas, wait_timeout, push_timeout, handles). -1: an exception is set. */
+static int link_collect(spy_link *self, seriatim_client *client, PyObject *row, int *status)
+{
+    PyObject *jobs;
+    Py_ssize_t queue;
+    long long replicas;
+    double timeout, limit;
+    int handles;
+    if (!PyArg_ParseTuple(row, "nOLddp", &queue, &jobs, &replicas, &timeout, &limit, &handles) ||
+        link_check_jobs(self, jobs) < 0)
+        return -1;
+    *status = seriatim_pipeline_push(client, (size_t)queue);
+    if (*status == SERIATIM_OK)
+        *status = seriatim_push_replicas(client, replicas, timeout);
+    if (*status == SERIATIM_OK)
+        *status = seriatim_push_timeout(client, limit);
+    if (*status == SERIATIM_OK && handles)
+        *status = seriatim_push_want_handles(client);
+    if (*status == SERIATIM_OK)
+        *status = spy_jobs_push(jobs, client);
+    return 0;
+}
+
+/* link.pipeline([(queue, jobs, replicas, wait_timeout, push_timeout, handles), ...]): ([what push gives, of each, but
+   an exception or None in the place of the shortage], exception or None, warning or None) */
+static PyObject *link_pipeline(PyObject *object, PyObject *rows)
+{
+    spy_link *self = (spy_link *)object;
+    seriatim_client *client = spy_link_client(self);
+    Py_ssize_t i;
+    int status;
+    if (!client)
+        return NULL;
+    if (!PyList_CheckExact(rows)) {
+        PyErr_SetString(PyExc_TypeError, "expected a list");
+        return NULL;
+    }
+    status = seriatim_pipeline_begin(client);
+    for (i = 0; i < PyList_GET_SIZE(rows) && status == SERIATIM_OK; i++)
+        if (link_collect(self, client, PyList_GET_ITEM(rows, i), &status) < 0)
+            return NULL;
+    if (status == SERIATIM_OK)
+        status = seriatim_pipeline_send(client);
+    self->queue = (size_t)PyList_GET_SIZE(rows);
+    return spy_link_begun(self, status, link_read_pipeline);
+}
+
+/* link.check_jobs(queue, jobs): raises what a push of them would before it is sent */
+static PyObject *link_check_push(PyObject *object, PyObject *const *args, Py_ssize_t nargs)
+{
+    spy_link *self = (spy_link *)object;
+    seriatim_client *client;
+    size_t queue;
+    int status;
+    if (spy_arity("check_jobs", nargs, 2, 2) < 0 || spy_size(args[0], &queue) < 0 ||
+        link_check_jobs(self, args[1]) < 0 || !(client = spy_link_client(self)))
+        return NULL;
+    status = seriatim_push_begin(client, queue);
+    if (status == SERIATIM_OK)
+        status = spy_jobs_push(args[1], client);
+    return status == SERIATIM_OK ? spy_none_or(0) : link_fail(self, status);
+}
+
 /* ---- Life ------------------------------------------------------------------------------------ */
 
 static seriatim_turns *link_turns; /* of the process, of all its interpreters */
@@ -395,6 +516,8 @@ static PyObject *link_url(PyObject *object, void *ignored)
 static PyMethodDef link_methods[] = {
     {"queue", link_queue, METH_O, NULL},
     {"push", FAST(link_push), METH_FASTCALL, NULL},
+    {"pipeline", link_pipeline, METH_O, NULL},
+    {"check_jobs", FAST(link_check_push), METH_FASTCALL, NULL},
     {"layout", link_layout, METH_O, NULL},
     {"query", FAST(spy_link_query), METH_VARARGS | METH_KEYWORDS, NULL},
     {"action", FAST(spy_link_action), METH_FASTCALL, NULL},

@@ -75,6 +75,7 @@ from ._client.delivery import Delivery
 from ._client.ick import Ick, IckFuture, IckPipeline
 from ._client.metrics import nodes
 from ._client.node_commands import quiet_node, stop_node
+from ._client.pipeline import Pipeline, PushFuture, apipelined, pipelined
 from ._client.queries import DeadRecord, Explanation, Queries, Record, Scheduled, ScheduledJob, ScheduledPayload
 from ._client.queue import Queue
 from ._client.redis_url import redis_url
@@ -173,7 +174,9 @@ __all__ = [
     "NotReady",
     "NotReplicated",
     "OutcomeUnknown",
+    "Pipeline",
     "PoolTimeout",
+    "PushFuture",
     "PushResult",
     "Queries",
     "Queue",
@@ -191,6 +194,7 @@ __all__ = [
     "UsageError",
     "Worker",
     "__version__",
+    "apipelined",
     "apop",
     "build_balanced_splitter",
     "build_by_node_splitter",
@@ -201,6 +205,7 @@ __all__ = [
     "delivery",
     "events",
     "nodes",
+    "pipelined",
     "pop",
     "quiet_node",
     "redis_url",

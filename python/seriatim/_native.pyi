@@ -177,6 +177,13 @@ class Link:
     def queue(self, settings: QueueSettings, /) -> int: ...
     def push(self, queue: int, jobs: Jobs, replicas: int = 0, wait_timeout: float = 1.0, push_timeout: float = 10.0, handles: bool = False, /) -> None:
         """Result: (added, folded, [places of refused jobs], what was said of too few replicas or None, warning or None, scheduled, stale, [handles or None])."""
+    def pipeline(self, pushes: list[tuple[int, Jobs, int, float, float, bool]], /) -> None:
+        """
+        Several pushes, each as push takes it. Result: ([what push gives, of each, but an exception or None in the place of what was said of
+        replicas], an exception or None, warning or None).
+        """
+    def check_jobs(self, queue: int, jobs: Jobs, /) -> None:
+        """Raises what a push of them would before it is sent; sends nothing."""
     def pop(self, queues: list[int], weights: list[int] | None, wait: float, ttr: float, max: int, /) -> None:
         """Result: PoppedRow, or None: no id was due."""
     def popped(self, token: bytes, kind: int, seconds: float, text: bytes | None, payloads: int | list[float] | None, /) -> None:

@@ -27,6 +27,15 @@ Wait = tuple[int, float]
 Pushed = tuple[int, int, list[int], Union[str, None], Union[str, None], int, int, list[Union[str, None]]]
 """added, folded, places of refused jobs, what was said of too few replicas, warning, scheduled, stale, handles."""
 
+Push = tuple["_native.QueueSettings", "_native.Jobs", Wait, float, bool]
+"""settings, jobs, wait, seconds, handles: one push of a pipeline."""
+
+Piped = tuple[int, int, list[int], Union[Exception, None], None, int, int, list[Union[str, None]]]
+"""As Pushed, but with what the push ended with in the place of what was said of too few replicas."""
+
+PipedAll = tuple[list[Piped], Union[Exception, None], Union[str, None]]
+"""What became of each push of a pipeline; what they together end with; warning."""
+
 Popped = tuple[int, "_native.Id", int, int, Union[bytes, None], int, Union[str, bytes, None], bool, list["_native.PoppedPayload"]]
 """Place of the queue among those that were asked, id, fence, deliveries, token, retry_count, error, more, payloads."""
 
@@ -96,6 +105,23 @@ class Connection:
         self._link.push(self._number(settings), jobs, *wait, seconds, handles)
         result: Pushed = await self._drive()
         return result
+
+    def pipeline(self, pushes: list[Push]) -> PipedAll:
+        self._begin_pipeline(pushes)
+        result: PipedAll = self._link.drive()
+        return result
+
+    async def apipeline(self, pushes: list[Push]) -> PipedAll:
+        self._begin_pipeline(pushes)
+        result: PipedAll = await self._drive()
+        return result
+
+    def _begin_pipeline(self, pushes: list[Push]) -> None:
+        self._link.pipeline([(self._number(settings), jobs, *wait, seconds, handles) for settings, jobs, wait, seconds, handles in pushes])
+
+    def check_jobs(self, settings: _native.QueueSettings, jobs: _native.Jobs) -> None:
+        """Raises what a push of the jobs would before it sends anything; needs no Redis."""
+        self._link.check_jobs(self._number(settings), jobs)
 
     def pop(self, settings: Sequence[_native.QueueSettings], weights: list[int] | None, wait: float, ttr: float, most: int) -> Popped | None:
         """None: no id was due."""

@@ -4,32 +4,14 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
-from typing import Final, NamedTuple
 
-from .. import _log
 from .._errors import NotReplicated
 from .._settings import check_push_timeout, check_wait_replicas, check_wait_timeout, settings
 from .._types import AnyJob, PushResult, QueueOwner
-from . import pool, validate
-from .connection import Wait
+from . import pipeline, pool, validate
+from .limits import Limits
 from .jobs import normalize_jobs, read_jobs
 from .middlewares import call_async, call_sync
-
-
-SHORTEST: Final = 0.001
-
-
-class Limits(NamedTuple):
-    """What is said of one push."""
-
-    wait: Wait
-    deadline: float
-    """Of the monotonic clock."""
-    handle: bool
-
-    def left(self) -> float:
-        """Seconds; a push whose time is over is tried with the least that the core takes."""
-        return max(self.deadline - time.monotonic(), SHORTEST)
 
 
 def push(
@@ -47,16 +29,17 @@ def push(
     wait_replicas, wait_timeout, push_timeout: None: as the module's settings say.
     """
     limits = _limits(wait_replicas, wait_timeout, push_timeout, handle)
+    block = pipeline.current()
     chain = settings.client_middlewares
     if not chain:
-        return _write(worker, jobs, limits)
+        return _write(worker, jobs, limits) if block is None else block.add(worker, jobs, limits)
     normal = normalize_jobs(jobs)
     read_jobs(normal, worker._payload_codec())
     result = _result(0, 0, [])
 
     def core() -> PushResult:
         nonlocal result
-        result = _write(worker, normal, limits)
+        result = _write(worker, normal, limits) if block is None else block.add(worker, normal, limits)
         return result
 
     call_sync(chain, worker, normal, core)
@@ -74,16 +57,17 @@ async def apush(
 ) -> PushResult:
     """The same without blocking the running event loop."""
     limits = _limits(wait_replicas, wait_timeout, push_timeout, handle)
+    block = pipeline.current()  # a middleware may call the rest in another task
     chain = settings.client_middlewares
     if not chain:
-        return await _awrite(worker, jobs, limits)
+        return await _awrite(worker, jobs, limits) if block is None else block.add(worker, jobs, limits)
     normal = normalize_jobs(jobs)
     read_jobs(normal, worker._payload_codec())
     result = _result(0, 0, [])
 
     async def core() -> PushResult:
         nonlocal result
-        result = await _awrite(worker, normalize_jobs(normal), limits)
+        result = await _awrite(worker, normalize_jobs(normal), limits) if block is None else block.add(worker, normal, limits)
         return result
 
     await call_async(chain, worker, normal, core)
@@ -115,16 +99,6 @@ def _limits(replicas: int | None, wait_timeout: float | None, push_timeout: floa
     return Limits(wait, time.monotonic() + seconds, validate.flag("handle", handle))
 
 
-_warned: set[str] = set()
-
-
-def _warn_once(text: str) -> None:
-    """Each connection of the pool finds the same difference."""
-    if text not in _warned:
-        _warned.add(text)
-        _log.warn("warning", text)
-
-
 def _written(
     added: int,
     folded: int,
@@ -136,7 +110,7 @@ def _written(
     handles: list[str | None],
 ) -> PushResult:
     if warning is not None:
-        _warn_once(warning)
+        pipeline.warn_once(warning)
     result = PushResult(added, folded, len(places), places, scheduled, stale, handles)
     if shortage is not None:
         raise NotReplicated(shortage, result)

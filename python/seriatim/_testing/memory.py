@@ -8,11 +8,11 @@ import time
 from collections.abc import Sequence
 from datetime import datetime
 from types import TracebackType
-from typing import Any, Literal, NamedTuple, NoReturn
+from typing import Any, Literal, NamedTuple, NoReturn, cast
 
 from .. import _native, _worker
 from .._client import jobs as job_rows, stored_error
-from .._client.connection import Connection, Pushed as PushedRow, Wait
+from .._client.connection import Connection, Piped, PipedAll, Push, Pushed as PushedRow, Wait
 from .._errors import Invalid, Stale
 from .._types import Id
 from .._worker import Worker
@@ -93,6 +93,12 @@ class Memory:
         self, settings: _native.QueueSettings, jobs: _native.Jobs, wait: Wait, seconds: float, handles: bool
     ) -> PushedRow:
         return self._keep(settings, jobs, handles)
+
+    def pipeline(self, pushes: list[Push]) -> PipedAll:
+        return [cast(Piped, self.push(*push)) for push in pushes], None, None
+
+    async def apipeline(self, pushes: list[Push]) -> PipedAll:
+        return [cast(Piped, await self.apush(*push)) for push in pushes], None, None
 
     def action(self, settings: _native.QueueSettings, name: str, texts: Sequence[bytes] | None = None) -> int:
         if name not in ("cancel", "reschedule"):
