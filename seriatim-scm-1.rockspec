@@ -31,7 +31,7 @@ local names = {
   "seriatim.cli.tables", "seriatim.cli.web_command", "seriatim.client.actions", "seriatim.client.codec",
   "seriatim.client.connection", "seriatim.client.ick", "seriatim.client.inspect", "seriatim.client.int64", "seriatim.client.jobs", "seriatim.client.metrics",
   "seriatim.client.middlewares", "seriatim.client.node_commands", "seriatim.client.pool", "seriatim.client.pop",
-  "seriatim.client.private_redis", "seriatim.client.push", "seriatim.client.queries", "seriatim.client.queue",
+  "seriatim.client.pipeline", "seriatim.client.private_redis", "seriatim.client.push", "seriatim.client.push_result", "seriatim.client.queries", "seriatim.client.queue",
   "seriatim.client.redis_url", "seriatim.client.spelling", "seriatim.client.stored_error", "seriatim.client.transport", "seriatim.client.validate",
   "seriatim.errors", "seriatim.events", "seriatim.log", "seriatim.portable", "seriatim.server", "seriatim.server.application", "seriatim.server.batch",
   "seriatim.server.execution", "seriatim.server.health", "seriatim.server.host", "seriatim.server.node",

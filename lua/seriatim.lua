@@ -34,6 +34,7 @@ require "seriatim.client.int64"
 local ick = require "seriatim.client.ick"
 local metrics = require "seriatim.client.metrics"
 local node_commands = require "seriatim.client.node_commands"
+local pipelines = require "seriatim.client.pipeline"
 local pops = require "seriatim.client.pop"
 local push = require "seriatim.client.push"
 local redis_url = require "seriatim.client.redis_url"
@@ -94,6 +95,7 @@ local seriatim = {
   version = version,
   worker = worker.define,
   push = push.push,
+  pipelined = pipelines.pipelined,
   pop = pops.pop,
   delivery = pops.delivery,
   nodes = metrics.nodes,

@@ -244,8 +244,152 @@ static int link_push(lua_State *L)
     return slu_link_begun(L, self, status, slu_link_read_push);
 }
 
-const luaL_Reg slu_operations[] = {
-    {"queue", link_queue}, {"push", link_push}, {"layout", link_layout}, {"result", link_result}, {NULL, NULL}};
+/* link:check_jobs(queue, rows): raises what a push of them would before it is sent; sends nothing */
+static int link_check_jobs(lua_State *L)
+{
+    slu_link *self = slu_link_of(L);
+    size_t queue;
+    int status;
+    if (!self)
+        return slu_link_closed(L);
+    queue = slu_size(L, 2, "queue");
+    luaL_checktype(L, 3, LUA_TTABLE);
+    lua_settop(L, 3);
+    status = seriatim_push_begin(self->client, queue);
+    if (status == SERIATIM_OK)
+        status = slu_link_push_rows(L, self, 3);
+    return status == SERIATIM_OK ? slu_true(L) : slu_link_fail(L, self, status);
+}
+
+/* ---- Pipelines ------------------------------------------------------------------------------- */
+
+/* The name of its status and its text, or false and false. */
+static void link_push_error(lua_State *L, const seriatim_error *error)
+{
+    if (error->status == SERIATIM_OK) {
+        lua_pushboolean(L, 0);
+        lua_pushboolean(L, 0);
+        return;
+    }
+    lua_pushstring(L, seriatim_status_name(error->status));
+    lua_pushstring(L, error->message);
+}
+
+static void link_push_places(lua_State *L, const seriatim_client *client, size_t push, size_t refused)
+{
+    size_t job;
+    int count = 0;
+    lua_newtable(L);
+    for (job = 0; refused; job++) {
+        if (seriatim_pipeline_outcome(client, push, job) != SERIATIM_JOB_REFUSED)
+            continue;
+        refused--;
+        slu_push_int(L, (int64_t)job + 1);
+        lua_rawseti(L, -2, ++count);
+    }
+}
+
+static void link_push_piped(lua_State *L, const void *object, size_t push)
+{
+    const seriatim_client *client = object;
+    seriatim_push_counts counts;
+    seriatim_error error;
+    size_t count;
+    int at;
+    const seriatim_text *handles = seriatim_pipeline_handles(client, push, &count);
+    seriatim_pipeline_result(client, push, &counts, &error);
+    luaL_checkstack(L, 14, "a result");
+    lua_createtable(L, 8, 0);
+    slu_push_int(L, (int64_t)counts.added);
+    slu_push_int(L, (int64_t)counts.folded);
+    link_push_places(L, client, push, counts.refused);
+    link_push_error(L, &error);
+    slu_push_int(L, (int64_t)counts.scheduled);
+    slu_push_int(L, (int64_t)counts.stale);
+    slu_push_list(L, count, link_push_handle, handles);
+    for (at = 8; at > 0; at--)
+        lua_rawseti(L, -1 - at, at);
+}
+
+static int link_read_pipeline(lua_State *L, const slu_link *self)
+{
+    seriatim_error error = {0, ""};
+    if (srt_client_status(self->client) != SERIATIM_OK)
+        error = *seriatim_client_error(self->client);
+    slu_push_list(L, self->queue, link_push_piped, self->client);
+    link_push_error(L, &error);
+    lua_pushstring(L, seriatim_client_warning(self->client)); /* nil for NULL */
+    return 4;
+}
+
+/* One push of a pipeline: {queue, rows, replicas, wait_timeout, push_timeout, handles}, at `row`. */
+static int link_collect(lua_State *L, const slu_link *self, int row)
+{
+    int status, handles;
+    int64_t replicas;
+    double timeout, limit;
+    luaL_checktype(L, row, LUA_TTABLE);
+    slu_item(L, row, 1);
+    status = seriatim_pipeline_push(self->client, slu_size(L, -1, "queue"));
+    slu_item(L, row, 3);
+    replicas = slu_int64(L, -1, "wait_replicas");
+    slu_item(L, row, 4);
+    timeout = slu_double(L, -1, "wait_timeout");
+    slu_item(L, row, 5);
+    limit = slu_double(L, -1, "push_timeout");
+    lua_rawgeti(L, row, 6);
+    handles = lua_toboolean(L, -1);
+    lua_settop(L, row);
+    lua_rawgeti(L, row, 2);
+    luaL_checktype(L, row + 1, LUA_TTABLE);
+    if (status == SERIATIM_OK)
+        status = seriatim_push_replicas(self->client, replicas, timeout);
+    if (status == SERIATIM_OK)
+        status = seriatim_push_timeout(self->client, limit);
+    if (status == SERIATIM_OK && handles)
+        status = seriatim_push_want_handles(self->client);
+    return status == SERIATIM_OK ? slu_link_push_rows(L, self, row + 1) : status;
+}
+
+/*
+ * link:pipeline(pushes): {{added, folded, {places of refused jobs}, kind of the error or false, its text or false,
+ * scheduled, stale, {handles, or false}}, ...}, kind and text of what they together end with or false, what is to be
+ * warned of or nil
+ */
+static int link_pipeline(lua_State *L)
+{
+    slu_link *self = slu_link_of(L);
+    size_t i, count;
+    int status;
+    if (!self)
+        return slu_link_closed(L);
+    luaL_checktype(L, 2, LUA_TTABLE);
+    lua_settop(L, 2);
+    luaL_checkstack(L, 10, "a push");
+    count = slu_rawlen(L, 2);
+    status = seriatim_pipeline_begin(self->client);
+    if (status == SERIATIM_OK)
+        self->read = NULL;
+    for (i = 1; i <= count && status == SERIATIM_OK; i++) {
+        lua_rawgeti(L, 2, (int)i);
+        status = link_collect(L, self, 3);
+        lua_settop(L, 2);
+    }
+    if (status == SERIATIM_OK)
+        status = seriatim_pipeline_send(self->client);
+    self->queue = count;
+    i = (size_t)slu_link_begun(L, self, status, link_read_pipeline);
+    self->answers = status == SERIATIM_OK;
+    return (int)i;
+}
+
+const luaL_Reg slu_operations[] = {{"queue", link_queue},
+                                   {"push", link_push},
+                                   {"check_jobs", link_check_jobs},
+                                   {"pipeline", link_pipeline},
+                                   {"layout", link_layout},
+                                   {"result", link_result},
+                                   {NULL, NULL}};
 
 /* ---- Going on with what was begun ------------------------------------------------------------ */
 

@@ -1,41 +1,16 @@
 -- Pushes jobs.
 
-local inspect = require "seriatim.client.inspect"
 local jobs = require "seriatim.client.jobs"
 local middlewares = require "seriatim.client.middlewares"
+local pipelines = require "seriatim.client.pipeline"
 local pool = require "seriatim.client.pool"
+local push_result = require "seriatim.client.push_result"
 local validate = require "seriatim.client.validate"
 local errors = require "seriatim.errors"
-local log = require "seriatim.log"
 local native = require "seriatim.native"
 local settings = require "seriatim.settings"
 
 local push = {}
-
----What a push did.
----@class seriatim.PushResult
----@field added integer  jobs that made a new waiting id
----@field folded integer  jobs that united with an id that waits
----@field refused integer  jobs that on_waiting reject or unique turned away
----@field refused_at integer[]  their places in the call, from 1
----@field scheduled integer  jobs that arrive later, at their deliver_at
----@field stale integer  jobs whose score was not above the one that is remembered of their id (remember_score): they are not kept
----@field handles (string|false)[]  one a job, where the push was given handle = true or has a job with deliver_at; else empty. It names the
----payload for actions:cancel and actions:reschedule. A job that was folded into an equal payload has that one's; false: it was not kept
-
-local PushResult = inspect.class("seriatim.PushResult", { "added", "folded", "refused", "refused_at", "scheduled", "stale", "handles" })
-
-local function result_of(added, folded, places, scheduled, stale, handles)
-  return setmetatable({
-    added = added,
-    folded = folded,
-    refused = #places,
-    refused_at = places,
-    scheduled = scheduled or 0,
-    stale = stale or 0,
-    handles = handles or {},
-  }, PushResult)
-end
 
 ---What one push may say; where it says nothing, the settings of these names do.
 ---@class seriatim.PushOptions
@@ -80,22 +55,6 @@ local function left_of(limits)
   return math.max((limits.deadline_ms - native.now_ms()) / 1000, SHORTEST)
 end
 
-local function not_replicated(shortage, result)
-  local err = errors.new("NOT_REPLICATED", shortage)
-  err.result = result
-  return nil, err
-end
-
-local warned = {}
-
----Each connection of the pool finds the same difference.
-local function warn_once(text)
-  if not warned[text] then
-    warned[text] = true
-    log.warn("warning", text)
-  end
-end
-
 ---The result of a push, or what was said of it, from what connection:call("push", ...) gives.
 ---@return seriatim.PushResult?
 ---@return seriatim.Error? err
@@ -104,11 +63,11 @@ function push.outcome(added, folded, places, shortage, warning, scheduled, stale
     return nil, folded
   end
   if warning then
-    warn_once(warning)
+    push_result.warn_once(warning)
   end
-  local result = result_of(added, folded, places, scheduled, stale, handles)
+  local result = push_result.of(added, folded, places, scheduled, stale, handles)
   if shortage then
-    return not_replicated(shortage, result)
+    return push_result.not_replicated(shortage, result)
   end
   return result
 end
@@ -116,11 +75,15 @@ end
 ---@param worker seriatim.Worker
 ---@param rows seriatim.JobRow[]
 ---@param limits seriatim.PushLimits?  nil: as the settings say, from now
----@return seriatim.PushResult?
+---@return seriatim.PushResult?  in pipelined a seriatim.PushFuture
 ---@return seriatim.Error? err
 function push.write(worker, rows, limits)
+  local block = pipelines.current()
+  if block then
+    return block:add(worker, rows, limits or limits_of())
+  end
   if #rows == 0 then
-    return result_of(0, 0, {})
+    return push_result.of(0, 0, {})
   end
   limits = limits or limits_of()
   return push.outcome(pool.ask(function(connection)
@@ -131,7 +94,7 @@ function push.write(worker, rows, limits)
 end
 
 local function through(chain, worker, list, write)
-  local result, err = result_of(0, 0, {}), nil
+  local result, err = push_result.of(0, 0, {}), nil
   middlewares.call("client_middlewares", chain, worker, list, function()
     result, err = write(worker, jobs.checked(list, worker:payload_codec()))
     return result, err

@@ -104,10 +104,23 @@ function Memory:call(name, queue, ...)
     local rows, _, _, _, handles = ...
     return self:push(queue, rows, handles)
   end
+  if name == "pipeline" then
+    return self:pipeline(queue)
+  end
   if name == "action" then
     return self:action(queue, ...)
   end
   return self:refuse(name)
+end
+
+---As native.link's.
+function Memory:pipeline(pushes)
+  local outcomes = {}
+  for place, push in ipairs(pushes) do
+    local added, folded, places, _, _, scheduled, stale, handles = self:push(push[1], push[2], push[6])
+    outcomes[place] = { added, folded, places, false, false, scheduled, stale, handles }
+  end
+  return outcomes, false
 end
 
 function Memory:action(queue, name, texts)
