@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "client/push.h"
+#include "client/pipeline.h"
 #include "link_fixture.h"
 #include "peer.h"
 

@@ -112,10 +112,11 @@ typedef struct srt_push {
     size_t place_cap;
     srt_push_chunk *chunks; /* of the present plan */
     size_t chunk_count, chunk_cap;
-    char *outcomes; /* of a pipeline: a seriatim_outcome for each job, in handle_arena; NULL: they are only counted */
-    size_t first;   /* of a pipeline: the first job of the present push; else 0 */
-    size_t opened;  /* chunks before this one belong to shards that were begun */
-    size_t flying;  /* bytes of chunks that wait for an answer */
+    char *outcomes;   /* of a pipeline: a seriatim_outcome for each job, in handle_arena; NULL: they are only counted */
+    size_t first;     /* of a pipeline: the first job of the present push; else 0 */
+    size_t opened;    /* chunks before this one belong to shards that were begun */
+    size_t flying;    /* bytes of chunks that wait for an answer */
+    size_t elsewhere; /* the same of the other queues of a pipeline; else 0 */
     size_t pending_chunks, written_chunks, failed_chunks;
     size_t pending_jobs, failed_jobs; /* pending: neither written nor failed */
     seriatim_error failure;           /* why the first chunk, or before sending a job, was refused */

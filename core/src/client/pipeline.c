@@ -2,6 +2,8 @@
  * pipeline.c - pushes of several queues in one operation. The jobs of a queue, of all its pushes, are one srt_push,
  * here a part; so they go in as few chunks as those of one push. The parts share the connection and what may fly on it.
  */
+#include "client/pipeline.h"
+
 #include "base/printable.h"
 #include "client/push.h"
 
@@ -174,9 +176,18 @@ int seriatim_pipeline_push(seriatim_client *c, size_t queue)
 
 /* ---- The parts as one operation -------------------------------------------------------------- */
 
+size_t srt_pipeline_flying(const seriatim_client *c)
+{
+    size_t i, bytes = 0;
+    for (i = 0; i < c->pipeline->part_count; i++)
+        bytes += c->pipeline->parts[i]->push.flying;
+    return bytes;
+}
+
 /* What the client and the files of a push take for the present push. */
 static void pipeline_turn_to(seriatim_client *c, srt_queue_part *part)
 {
+    part->push.elsewhere = srt_pipeline_flying(c) - part->push.flying;
     c->push = &part->push;
     c->queue = part->queue;
     c->stale = part->stale;
@@ -199,14 +210,6 @@ static void pipeline_each(seriatim_client *c, void (*act)(seriatim_client *c, sr
     c->queue = queue;
     c->stale = stale;
     c->stale_generation = generation;
-}
-
-size_t srt_pipeline_flying(const seriatim_client *c)
-{
-    size_t i, bytes = 0;
-    for (i = 0; i < c->pipeline->part_count; i++)
-        bytes += c->pipeline->parts[i]->push.flying;
-    return bytes;
 }
 
 /* An answer must not fail for lack of memory. */

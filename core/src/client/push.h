@@ -66,7 +66,4 @@ int srt_push_seal(seriatim_client *c); /* no job and no option follows. OK, or w
 int srt_push_on_end(seriatim_client *c, int failed);
 void srt_push_on_give_up(seriatim_client *c);
 
-/* pipeline.c */
-size_t srt_pipeline_flying(const seriatim_client *c); /* bytes of chunks of all its queues that wait for an answer */
-
 #endif

@@ -99,10 +99,10 @@ int srt_push_send_chunk(seriatim_client *c, size_t i)
 int srt_push_open_shards(seriatim_client *c)
 {
     srt_push *p = c->push;
-    size_t others = p->outcomes ? srt_pipeline_flying(c) - p->flying : 0;
     int status = SERIATIM_OK;
-    while (status == SERIATIM_OK && p->opened < p->chunk_count &&
-           (others + p->flying == 0 || others + p->flying + p->chunks[p->opened].bytes <= PUSH_FLYING_BYTES)) {
+    while (
+        status == SERIATIM_OK && p->opened < p->chunk_count &&
+        (p->elsewhere + p->flying == 0 || p->elsewhere + p->flying + p->chunks[p->opened].bytes <= PUSH_FLYING_BYTES)) {
         size_t first = p->opened;
         while (p->opened < p->chunk_count && p->chunks[p->opened].shard == p->chunks[first].shard)
             p->opened++;
