@@ -13,145 +13,11 @@
 
 #include <string.h>
 
-#include "node_fixture.h"
-#include "store.h"
-
-#define HOLD_MS 35
-
-typedef struct held_fixture {
-    store *store;
-    srt_node *node;
-    store_conn *conns[SRT_CHANNELS];
-    int writes; /* of commands to Redis */
-} held_fixture;
-
-static int64_t now_of(const held_fixture *f)
-{
-    return f->store->now_us / 1000 - INT64_C(1790000000000);
-}
-
-/* One answer or message after the other; the commands of the node as it writes them. */
-static int move_bytes(held_fixture *f, srt_channel channel)
-{
-    srt_bytes *from = &f->conns[channel]->out;
-    seriatim_error error = {0, ""};
-    const char *data;
-    size_t len;
-    int moved = from->len > 0;
-    if (moved) {
-        assert_int_equal(srt_node_input(f->node, channel, from->data, from->len, now_of(f), &error), SERIATIM_OK);
-        srt_bytes_clear(from);
-    }
-    srt_node_output(f->node, channel, &data, &len);
-    if (len > 0) {
-        store_feed(f->conns[channel], data, len);
-        srt_node_sent(f->node, channel, len);
-        f->writes += channel == SRT_COMMANDS;
-        moved = 1;
-    }
-    return moved;
-}
-
-/* Until nothing moves any more. The clock stands. */
-static void pump(held_fixture *f)
-{
-    int moved = 1;
-    while (moved) {
-        srt_node_pulse(f->node, now_of(f));
-        srt_node_tick(f->node, now_of(f));
-        moved = move_bytes(f, SRT_WAKES);
-        moved |= move_bytes(f, SRT_COMMANDS);
-    }
-    assert_string_equal(f->store->violation, "");
-}
-
-static void pass(held_fixture *f, int64_t ms)
-{
-    for (; ms > 0; ms--) {
-        f->store->now_us += 1000;
-        pump(f);
-    }
-}
-
-static void close_node(held_fixture *f)
-{
-    srt_node_free(f->node);
-    store_free(f->store);
-}
-
-/* The n-th id of a shard of the first queue. */
-static store_id *id_of(const held_fixture *f, unsigned shard, unsigned n)
-{
-    size_t i;
-    for (i = 0; i < f->store->id_count; i += 2)
-        if (f->store->ids[i].shard == &f->store->shards[shard] && n-- == 0)
-            return &f->store->ids[i];
-    fail_msg("the shard has too few ids");
-    return NULL;
-}
-
-static seriatim_delivery *take(const held_fixture *f)
-{
-    seriatim_delivery *d = NULL;
-    const seriatim_claimed *job;
-    assert_int_equal(srt_node_take(f->node, 0, now_of(f), &d), SERIATIM_OK);
-    job = seriatim_delivery_job(d, 0);
-    assert_int_equal(seriatim_delivery_size(d), 1);
-    assert_int_equal(store_handed(f->store, job, SERIATIM_RUN), 1);
-    return d;
-}
-
-static void end(const held_fixture *f, seriatim_delivery *d)
-{
-    assert_int_equal(seriatim_delivery_done(d, 0), SERIATIM_OK);
-    srt_node_settle(f->node, d, now_of(f));
-}
-
-/* A push is taken at once. */
-static seriatim_delivery *push_and_take(held_fixture *f, store_id *id)
-{
-    store_push(f->store, id, 0);
-    pump(f);
-    return take(f);
-}
-
-static void push_and_run(held_fixture *f, store_id *id)
-{
-    end(f, push_and_take(f, id));
-    pump(f);
-}
-
-static held_fixture open_node(seriatim_queue_settings q)
-{
-    held_fixture f = {store_new(7, 800), NULL, {NULL}, 0};
-    seriatim_node_settings settings = node_of_one_thread("holder");
-    seriatim_error error;
-    size_t worker;
-    int i;
-    settings.options.ns = STORE_NS;
-    settings.lease_ms = 600000;
-    settings.poll_ms = 3600000;
-    settings.threads = 20;
-    q.name = f.store->queues[0].name;
-    q.name_len = strlen(q.name);
-    q.shards_count = (int64_t)f.store->queues[0].shards;
-    assert_int_equal(srt_node_new(&settings, &f.node, &error), SERIATIM_OK);
-    assert_int_equal(srt_node_worker(f.node, &q, &worker, &error), SERIATIM_OK);
-    assert_int_equal(srt_node_start(f.node, now_of(&f), &error), SERIATIM_OK);
-    for (i = 0; i < SRT_CHANNELS; i++) {
-        f.conns[i] = store_connect(f.store);
-        assert_int_equal(srt_node_connected(f.node, (srt_channel)i, NULL, NULL, 0, now_of(&f)), SERIATIM_OK);
-    }
-    pass(&f, 5000);                    /* its shards are its own, and it has measured once */
-    push_and_run(&f, id_of(&f, 4, 0)); /* Redis knows the scripts */
-    pass(&f, HOLD_MS);
-    f.node->stats.processed = 0;
-    return f;
-}
+#include "store_node.h"
 
 static void test_r_run_10_what_ends_is_held_and_goes_in_one_write(void **state)
 {
-    held_fixture f = open_node(queue_q());
+    node_and_store f = open_node(queue_q());
     store_id *a = id_of(&f, 0, 0), *b = id_of(&f, 1, 0), *c = id_of(&f, 1, 1);
     seriatim_delivery *of_a = push_and_take(&f, a), *of_b = push_and_take(&f, b), *of_c = push_and_take(&f, c);
     int before = f.writes;
@@ -172,7 +38,7 @@ static void test_r_run_10_what_ends_is_held_and_goes_in_one_write(void **state)
 
 static void test_what_is_held_goes_with_anything_else(void **state)
 {
-    held_fixture f = open_node(queue_q());
+    node_and_store f = open_node(queue_q());
     store_id *a = id_of(&f, 0, 0), *b = id_of(&f, 1, 0), *c = id_of(&f, 2, 0);
     int before;
     (void)state;
@@ -195,7 +61,7 @@ static void test_what_is_held_goes_with_anything_else(void **state)
 /* An id that has ended while others of its claim run is not held longer than others. */
 static void test_a_part_of_a_claim_is_held_as_long(void **state)
 {
-    held_fixture f = open_node(queue_q());
+    node_and_store f = open_node(queue_q());
     store_id *a = id_of(&f, 0, 0), *b = id_of(&f, 0, 1);
     seriatim_delivery *first, *second;
     (void)state;
@@ -217,7 +83,7 @@ static void test_a_part_of_a_claim_is_held_as_long(void **state)
 }
 
 /* The id has ended and is pushed again: it runs again at once. Returns whether it did. */
-static int is_run_again_at_once(held_fixture *f, store_id *id)
+static int is_run_again_at_once(node_and_store *f, store_id *id)
 {
     int64_t before;
     seriatim_delivery *d = NULL;
@@ -237,7 +103,7 @@ static int is_run_again_at_once(held_fixture *f, store_id *id)
 
 static void test_r_run_11_a_push_behind_what_is_held_runs_at_once(void **state)
 {
-    held_fixture f = open_node(queue_q());
+    node_and_store f = open_node(queue_q());
     store_id *a = id_of(&f, 0, 0);
     int i;
     (void)state;
@@ -257,7 +123,7 @@ static void test_r_run_11_a_push_behind_what_is_held_runs_at_once(void **state)
 
 static void test_control_without_the_word_a_push_waits_behind_what_is_held(void **state)
 {
-    held_fixture f = open_node(queue_q());
+    node_and_store f = open_node(queue_q());
     (void)state;
     f.store->no_word_behind = 1;
     assert_false(is_run_again_at_once(&f, id_of(&f, 0, 0)));
@@ -267,7 +133,7 @@ static void test_control_without_the_word_a_push_waits_behind_what_is_held(void 
 /* Pushed while it runs: its end is settled at once, however long it runs. */
 static void test_a_run_with_a_push_behind_it_is_not_held(void **state)
 {
-    held_fixture f = open_node(queue_q());
+    node_and_store f = open_node(queue_q());
     store_id *a = id_of(&f, 0, 0);
     seriatim_delivery *d = push_and_take(&f, a);
     (void)state;
@@ -285,7 +151,7 @@ static void test_a_run_with_a_push_behind_it_is_not_held(void **state)
 /* The word of the push comes before the answer to the claim of the run. */
 static void test_a_push_behind_a_run_is_known_before_the_run(void **state)
 {
-    held_fixture f = open_node(queue_q());
+    node_and_store f = open_node(queue_q());
     store_id *a = id_of(&f, 0, 0);
     seriatim_delivery *d;
     (void)state;
@@ -309,7 +175,7 @@ static void test_a_push_behind_a_run_is_known_before_the_run(void **state)
 static void test_some_nodes_and_queues_hold_nothing(void **state)
 {
     seriatim_queue_settings timed = queue_q(), unique = queue_q();
-    held_fixture f = open_node(queue_q());
+    node_and_store f = open_node(queue_q());
     store_id *a = id_of(&f, 0, 0);
     seriatim_delivery *d;
     (void)state;
@@ -345,7 +211,7 @@ static void test_some_nodes_and_queues_hold_nothing(void **state)
 /* As many as end at once: is their settle held? */
 static int are_held(unsigned count)
 {
-    held_fixture f = open_node(queue_q());
+    node_and_store f = open_node(queue_q());
     seriatim_delivery *d[64];
     unsigned i;
     int held;
