@@ -9,6 +9,7 @@
 #include <cmocka.h>
 
 #include "sim_parts.h"
+#include "store_parts.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -159,6 +160,47 @@ static int send_bytes(sim *s, sim_node *n, int channel)
     return 1;
 }
 
+/* A shard that is being acquired, as a node without that rule would see it: as its own. */
+#define SEEN_AS_OWNED 100
+
+/* Negative controls: the node is made to believe that a push claimed behind what it has seen, or that it owns the
+ * shard. */
+static void break_rules(const sim *s, srt_node *n, char *data, size_t len)
+{
+    size_t i, at;
+    for (i = 0; (s->no_gaps || s->acquiring) && i < n->shard_count; i++) {
+        srt_shard *h = n->shards[i];
+        const srt_bytes *prefix = &h->keys->prefix;
+        int acquires = s->acquiring && h->state == SRT_ACQUIRING && h->lease;
+        for (at = 0; at + 1 + prefix->len + 16 <= len; at++) {
+            srt_bytes seen;
+            if (data[at] != '=' || memcmp(data + at + 1, prefix->data, prefix->len) != 0)
+                continue;
+            if (acquires) {
+                h->state = SRT_OWNED;
+                h->running += SEEN_AS_OWNED;
+            }
+            if (!s->no_gaps && !acquires)
+                break;
+            srt_bytes_init(&seen, seriatim_default_allocator());
+            store_pack_double(&seen, (double)h->seen);
+            memcpy(data + at + 1 + prefix->len + 8, seen.data, 8);
+            srt_bytes_free(&seen);
+            break;
+        }
+    }
+}
+
+static void restore_states(srt_node *n)
+{
+    size_t i;
+    for (i = 0; i < n->shard_count; i++)
+        if (n->shards[i]->running >= SEEN_AS_OWNED) {
+            n->shards[i]->running -= SEEN_AS_OWNED;
+            n->shards[i]->state = SRT_ACQUIRING;
+        }
+}
+
 static int receive_bytes(sim *s, sim_node *n, int channel)
 {
     srt_bytes *from = &n->conns[channel]->out;
@@ -172,7 +214,10 @@ static int receive_bytes(sim *s, sim_node *n, int channel)
     exact = malloc(len);
     memcpy(exact, from->data, len);
     srt_bytes_consume(from, len);
+    if (channel == SRT_WAKES)
+        break_rules(s, n->node, exact, len);
     status = srt_node_input(n->node, (srt_channel)channel, exact, len, sim_local_now(s, n), &error);
+    restore_states(n->node);
     free(exact);
     if (status == SERIATIM_PROTOCOL)
         store_violated(s->store, "protocol error: %s", error.message);

@@ -79,6 +79,7 @@ typedef struct sim {
     int64_t down_from, down_until; /* Redis is away between these */
     int64_t jumped_us;             /* Redis' clock less ours */
     store_image replica;           /* of a failover */
+    int no_gaps, acquiring;        /* controls */
     sim_popper poppers[POPPERS];
 } sim;
 
@@ -100,11 +101,15 @@ void sim_dump(const sim *s);
 typedef struct totals {
     unsigned lives, deaths, rounds;
     uint64_t handed, stale, refused, commands, noticed, taken_over, retold, confirmed, pops, pops_done, pops_refused;
+    uint64_t handed_over, unheard, lost_messages, late_messages, missed;
 } totals;
 
 /* What a negative control leaves out, so that a promise must break. */
 typedef struct control {
     int no_fence, forget_seen, no_absence, no_heir;
+    /* Of what pushes have claimed: */
+    int no_gaps;   /* a node takes it though it has missed what was claimed before */
+    int acquiring; /* a node takes it while the answer to its acquire is on its way */
 } control;
 
 /* One round. Writes the text of the first violation, or "". */

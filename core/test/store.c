@@ -215,14 +215,19 @@ void store_push(store *s, store_id *id, int64_t delay_us)
 {
     store_record *r = id->running ? &id->behind : &id->first;
     int64_t stamp = store_advance(s, id->shard);
+    size_t i;
     if (id->pushed >= STORE_MAX_PAYLOADS)
         return;
+    for (i = 0; id->first.there && i < s->id_count; i++) /* what is noted of the id is looked at: see spread.lua */
+        s->ids[i].spread |= s->ids[i].shard == id->shard && s->ids[i].running && s->ids[i].whole;
     if (!r->there) {
         r->there = 1;
         r->retry = -1;
         r->due = delay_us ? s->now_us + delay_us : stamp;
         r->place = delay_us ? 1 : 0;
         r->rank = ++id->shard->last_rank;
+        if (!id->running && !delay_us && store_hand_over(s, id, stamp))
+            return;
         if (!id->running)
             store_wake_owner(s, id->shard, delay_us ? r->due : 0);
         else if (id->mode != 'p' && !s->no_word_behind)
@@ -235,6 +240,14 @@ void store_pause(store *s, size_t shard, int on)
 {
     s->shards[shard].paused = on;
     store_tell_owner(s, &s->shards[shard], "");
+}
+
+void store_say(store *s, size_t shard, const char *mark, const char *rest)
+{
+    char channel[160], text[192];
+    int len = snprintf(text, sizeof text, "%s%s%s", mark, s->shards[shard].prefix, rest);
+    store_wake_channel(&s->shards[shard], channel, sizeof channel);
+    store_publish(s, channel, text, (size_t)len);
 }
 
 /* Of the ids that are due the oldest, whatever is noted of them. */

@@ -31,7 +31,9 @@ typedef struct store_id {
     int running;
     char mode, digit;
     int64_t fence, overrun;
-    int whole; /* its claim may still be settled in one word */
+    int whole;       /* its claim may still be settled in one word */
+    int spread;      /* it is noted alone, too, so its claim holds it no more */
+    int handed_over; /* a push has claimed it, and no answer to a claim has named it since */
 
     /* What the checker knows. */
     int64_t open;         /* fence of the run that may be settled; 0: none */
@@ -52,6 +54,7 @@ typedef struct store_shard {
     int64_t since; /* fence at which the owner came */
     int pending;   /* runs of a dead owner, or that nobody knows, are to be looked at */
     int paused;
+    size_t window; /* a push claims for the owner while fewer ids are held */
     char owner[72];
     int64_t first_rank, last_rank;
 } store_shard;
@@ -65,6 +68,15 @@ typedef struct store_notice {
     char node[72]; /* who tells it */
     int told;      /* how often the hook has returned from it */
 } store_notice;
+
+/* A message that comes late: to whoever is subscribed then. */
+typedef struct store_late {
+    int64_t at_us;
+    char channel[96], text[192];
+    size_t len;
+} store_late;
+
+#define STORE_LATE 16
 
 typedef struct store_queue {
     const char *name;
@@ -104,11 +116,22 @@ typedef struct store {
     int loaded[64]; /* scripts */
 
     unsigned errors_ppm, noscript_ppm;
+    /* Of the messages of pushes that have claimed: */
+    unsigned lost_ppm, late_ppm;
+    store_late late[STORE_LATE];
+    size_t late_count;
+    int hands_over; /* pushes claim for a sleeping owner */
+    /* What pushes claimed; of it, what nobody heard, and was pushed as any other; lost; late. */
+    uint64_t handed_over, unheard, lost_messages, late_messages;
+    uint64_t missed; /* ids that pushes had claimed and that an answer to a claim named */
     int no_fence, forget_seen, no_absence, no_heir; /* negative controls */
-    int no_word_behind; /* a push behind a run is not told: it waits as long as the settle is held */
-    int remembers;      /* the second queue has remember_score */
-    int answer_past;    /* a claim that a failover forgot is answered by the one before it, as scripts did once */
-    int nobody_died;    /* no process is killed, so no run may be recovered as a dead one's */
+    int again_by_held;                              /* what pushes claimed is looked for only while claims hold ids */
+    int hears_last_claim; /* an acquire takes the last claim for the last that the owner and Redis know */
+    int claims_unheard;   /* a push claims for the owner though nobody heard of it */
+    int no_word_behind;   /* a push behind a run is not told: it waits as long as the settle is held */
+    int remembers;        /* the second queue has remember_score */
+    int answer_past;      /* a claim that a failover forgot is answered by the one before it, as scripts did once */
+    int nobody_died;      /* no process is killed, so no run may be recovered as a dead one's */
 
     uint64_t commands, refused, again;
     uint64_t pops, pops_done, pops_refused;
@@ -143,6 +166,10 @@ void store_disconnect(store_conn *c);
 /* Direct orders, as clients give them. */
 void store_push(store *s, store_id *id, int64_t delay_us);
 void store_pause(store *s, size_t shard, int on);
+/* Sends the shard's owner a message: this mark, the prefix of the shard, and this text. */
+void store_say(store *s, size_t shard, const char *mark, const char *rest);
+/* Sends the late messages whose time has come. To be called at each step of the clock. */
+void store_send_late(store *s);
 
 /*
  * A popper takes the oldest due id of a shard, whoever owns it; NULL: nothing is due, or what is has deaths or failures

@@ -22,18 +22,25 @@ void store_say_line(store_conn *c, const char *line)
     srt_bytes_adds(&c->out, "\r\n");
 }
 
-void store_publish(store *s, const char *channel, const char *text)
+int store_publish(store *s, const char *channel, const char *text, size_t len)
 {
     store_conn *c;
-    int i;
+    int i, heard = 0;
     for (c = s->conns; c; c = c->next)
         for (i = 0; i < c->channel_count; i++)
             if (strcmp(c->channels[i], channel) == 0) {
                 srt_resp_array(&c->out, 3);
                 store_say_text(c, "message");
                 store_say_text(c, channel);
-                store_say_text(c, text);
+                srt_resp_arg(&c->out, text, len);
+                heard++;
             }
+    return heard;
+}
+
+void store_wake_channel(const store_shard *sh, char *channel, size_t cap)
+{
+    snprintf(channel, cap, STORE_NS ":wake:%s", sh->owner);
 }
 
 void store_tell_owner(store *s, const store_shard *sh, const char *mark)
@@ -41,9 +48,9 @@ void store_tell_owner(store *s, const store_shard *sh, const char *mark)
     char channel[160], text[100];
     if (!sh->owner[0])
         return;
-    snprintf(channel, sizeof channel, STORE_NS ":wake:%s", sh->owner);
+    store_wake_channel(sh, channel, sizeof channel);
     snprintf(text, sizeof text, "%s%s", mark, sh->prefix);
-    store_publish(s, channel, text);
+    store_publish(s, channel, text, strlen(text));
 }
 
 void store_wake_owner(store *s, store_shard *sh, int64_t time)
@@ -62,7 +69,7 @@ void store_pack_little(srt_bytes *out, uint64_t value, size_t bytes)
     }
 }
 
-static void pack_double(srt_bytes *out, double value)
+void store_pack_double(srt_bytes *out, double value)
 {
     uint64_t bits;
     memcpy(&bits, &value, 8);
@@ -83,8 +90,8 @@ void store_pack_entry(srt_bytes *out, const store_record *r, int i, int scored)
 {
     char text[16];
     int len = snprintf(text, sizeof text, "%d", r->numbers[i]);
-    pack_double(out, (double)r->stamps[i]);
-    pack_double(out, scored ? store_score_of(r, i) : (double)r->stamps[i] / 1e6);
+    store_pack_double(out, (double)r->stamps[i]);
+    store_pack_double(out, scored ? store_score_of(r, i) : (double)r->stamps[i] / 1e6);
     store_pack_little(out, 0, 4);
     store_pack_little(out, (uint64_t)len, 4);
     srt_bytes_add(out, text, (size_t)len);
@@ -95,14 +102,14 @@ void store_pack_record(srt_bytes *out, const store_record *r, int scored)
     int i, spilled = r->count > STORE_SPILL;
     if (r->count == 1 && r->due == r->stamps[0] && r->retry == -1 && !r->mark) {
         store_pack_little(out, (uint64_t)(r->place + (scored ? 4 : 0)), 1);
-        pack_double(out, (double)r->stamps[0]);
+        store_pack_double(out, (double)r->stamps[0]);
         if (scored)
-            pack_double(out, store_score_of(r, 0));
+            store_pack_double(out, store_score_of(r, 0));
         srt_bytes_add_int(out, r->numbers[0]);
         return;
     }
     store_pack_little(out, (uint64_t)(r->place + (spilled ? 12 : 8)), 1);
-    pack_double(out, (double)r->due);
+    store_pack_double(out, (double)r->due);
     store_pack_little(out, (uint64_t)(uint32_t)r->retry, 4);
     store_pack_little(out, (uint64_t)r->mark, 1);
     store_pack_little(out, (uint64_t)r->count, 4);

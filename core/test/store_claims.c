@@ -25,6 +25,14 @@ int64_t store_due_of(const store_id *id)
     return id ? id->first.due : FOREVER;
 }
 
+size_t store_held(const store *s, const store_shard *sh)
+{
+    size_t held = 0, i;
+    for (i = 0; i < s->id_count; i++)
+        held += s->ids[i].shard == sh && s->ids[i].running && s->ids[i].whole && !s->ids[i].spread;
+    return held;
+}
+
 static int64_t earliest_overrun(const store *s, const store_shard *sh)
 {
     int64_t first = FOREVER;
@@ -54,7 +62,8 @@ static int shard_notices(const store *s, const store_shard *sh)
     return count;
 }
 
-static void claim_answer(store_conn *c, store_shard *sh, store_id **ids, size_t count, int more, int timed)
+static void claim_answer(store_conn *c, store_shard *sh, int64_t fence, store_id **ids, size_t count, int more,
+                         int timed)
 {
     store *s = c->store;
     int64_t unproven = store_due_of(store_first_in(s, sh, 3, 1)), suspect = store_due_of(store_first_in(s, sh, 3, 2)),
@@ -73,7 +82,7 @@ static void claim_answer(store_conn *c, store_shard *sh, store_id **ids, size_t 
         sh->wake = 0;
     srt_resp_array(&c->out, count ? 10 : 8);
     srt_resp_arg_int(&c->out, s->now_us);
-    srt_resp_arg_int(&c->out, sh->claimed);
+    srt_resp_arg_int(&c->out, fence);
     srt_resp_arg_int(&c->out, soon);
     srt_resp_arg_int(&c->out, unproven);
     srt_resp_arg_int(&c->out, suspect);
@@ -93,6 +102,40 @@ static void take_run(store *s, store_shard *sh, store_id *id, char mode, int64_t
     id->mode = mode;
     id->fence = id->open = sh->claimed;
     id->overrun = ttr ? s->now_us + ttr : 0;
+    id->spread = id->handed_over = 0;
+}
+
+/* The claim that is answered again: the first behind the last one that the caller has seen. */
+static int64_t first_unseen(const store *s, const store_shard *sh, int64_t seen)
+{
+    int64_t fence = sh->claimed;
+    size_t i;
+    if (seen == 0 || (s->again_by_held && store_held(s, sh) == 0))
+        return fence;
+    for (i = 0; i < s->id_count; i++) {
+        const store_id *id = &s->ids[i];
+        if (id->shard == sh && id->running && id->mode != 'p' && id->fence > seen && id->fence < fence)
+            fence = id->fence;
+    }
+    return fence;
+}
+
+/* Answers what the caller has not seen; nothing if a failover forgot what it has seen. */
+static void claim_again(store_conn *c, store_shard *sh, int64_t seen, int timed)
+{
+    store *s = c->store;
+    store_id *ids[1001];
+    int64_t fence = sh->claimed > seen ? first_unseen(s, sh, seen) : sh->claimed;
+    int later = sh->claimed > seen || s->answer_past;
+    size_t count = 0, i;
+    for (i = 0; later && i < s->id_count; i++)
+        if (s->ids[i].shard == sh && s->ids[i].running && s->ids[i].mode != 'p' && s->ids[i].fence == fence) {
+            ids[count++] = &s->ids[i];
+            s->missed += (uint64_t)s->ids[i].handed_over;
+            s->ids[i].handed_over = 0;
+        }
+    s->again++;
+    claim_answer(c, sh, fence, ids, count, 1, timed);
 }
 
 void store_void_overrun(store *s, store_shard *sh)
@@ -128,18 +171,14 @@ void store_do_claim(store_conn *c, store_shard *sh, const store_arg *argv)
         store_say_line(c, sh->owner);
         return;
     }
+    sh->window = (size_t)store_number_of(argv[11]);
     if (sh->claimed != store_number_of(argv[2]) && !s->forget_seen) {
-        int later = sh->claimed > store_number_of(argv[2]) || s->answer_past;
-        for (i = 0; later && i < s->id_count; i++)
-            if (s->ids[i].shard == sh && s->ids[i].running && s->ids[i].fence == sh->claimed)
-                ids[count++] = &s->ids[i];
-        s->again++;
-        claim_answer(c, sh, ids, count, 1, ttr > 0);
+        claim_again(c, sh, store_number_of(argv[2]), ttr > 0);
         return;
     }
     store_void_overrun(s, sh);
     if (sh->paused || limit == 0) {
-        claim_answer(c, sh, ids, 0, 0, ttr > 0);
+        claim_answer(c, sh, sh->claimed, ids, 0, 0, ttr > 0);
         return;
     }
     while (count < (doubt ? 1 : limit) && payloads < 40) {
@@ -157,7 +196,7 @@ void store_do_claim(store_conn *c, store_shard *sh, const store_arg *argv)
     }
     for (i = 0; i < count; i++)
         ids[i]->whole = whole;
-    claim_answer(c, sh, ids, count, doubt ? count > 0 : count == limit || payloads >= 40, ttr > 0);
+    claim_answer(c, sh, sh->claimed, ids, count, doubt ? count > 0 : count == limit || payloads >= 40, ttr > 0);
 }
 
 void store_add_notice(store *s, store_id *id, int payload)

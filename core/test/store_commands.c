@@ -125,7 +125,7 @@ static void do_command(store_conn *c, const store_arg *words, size_t count)
     } else if (store_arg_is(words[0], "PUBLISH")) {
         store_arg_copy(channel, sizeof channel, words[1]);
         store_arg_copy(text, sizeof text, words[2]);
-        store_publish(c->store, channel, text);
+        store_publish(c->store, channel, text, strlen(text));
         store_say_int(c, 0);
     } else if (store_arg_is(words[0], "PING")) {
         srt_resp_array(&c->out, 2);

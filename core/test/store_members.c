@@ -102,7 +102,7 @@ void store_do_beat(store_conn *c, const store_arg *argv)
         drop_member(s, i);
     }
     if ((time > 0) != known)
-        store_publish(s, channel, known ? "leave" : "join");
+        store_publish(s, channel, known ? "leave" : "join", strlen(known ? "leave" : "join"));
     qsort(s->members, s->member_count, sizeof *s->members, by_expiry);
     s->renewed_ms = s->member_count ? now : 0;
     srt_resp_array(&c->out, 4 + 2 * s->member_count);
@@ -145,6 +145,24 @@ static void recover(store *s, store_shard *sh, store_id *id, int64_t *deaths)
     store_put_back(s, id);
 }
 
+/*
+ * The last claim of the owner that is there: those behind it were forgotten by a failover. Pushes may have claimed for
+ * the owner since.
+ */
+static int64_t last_heard(store *s, const store_shard *sh, const store_arg *argv, size_t argc)
+{
+    int64_t heard = sh->claimed, fence;
+    size_t k;
+    for (k = 5; !s->hears_last_claim && store_arg_is(argv[2], "1") && k + 1 < argc; k += 2) {
+        const store_id *id = store_find(s, argv[k].data, argv[k].len);
+        store_arg digits = {argv[k + 1].data + 2, argv[k + 1].len - 2};
+        fence = store_number_of(digits);
+        if (fence <= heard && !(id && store_run_is(id, argv[k + 1])))
+            heard = fence - 1;
+    }
+    return heard;
+}
+
 static int is_known(const store_id *id, const store_arg *argv, size_t argc)
 {
     size_t k;
@@ -155,14 +173,14 @@ static int is_known(const store_id *id, const store_arg *argv, size_t argc)
 }
 
 /* Of the owner's own runs, those that it does not know are left for recover.lua, or reported. */
-static int64_t keep_known(store *s, store_shard *sh, const store_arg *argv, size_t argc)
+static int64_t keep_known(store *s, store_shard *sh, int64_t heard, const store_arg *argv, size_t argc)
 {
     int64_t deaths = 0;
     size_t i;
     for (i = 0; i < s->id_count; i++) {
         store_id *id = &s->ids[i];
         if (id->shard != sh || !id->running || id->mode == 'm' || id->mode == 'b' || id->mode == 'p' ||
-            id->fence < sh->since || is_known(id, argv, argc))
+            id->fence < sh->since || (id->fence <= heard && is_known(id, argv, argc)))
             continue;
         if (id->mode == 'o') {
             report(s, sh, id, &deaths);
@@ -188,7 +206,7 @@ void store_do_acquire(store_conn *c, store_shard *sh, const store_arg *argv, siz
 {
     store *s = c->store;
     int mine = store_arg_is(argv[1], sh->owner);
-    int64_t deaths = 0;
+    int64_t deaths = 0, heard = 0;
     size_t i;
     if (!mine && (!store_arg_is(argv[3], sh->owner) || store_number_of(argv[4]) != sh->lease)) {
         srt_resp_array(&c->out, 3);
@@ -199,6 +217,7 @@ void store_do_acquire(store_conn *c, store_shard *sh, const store_arg *argv, siz
     }
     sh->lease = store_advance(s, sh);
     sh->wake = 0;
+    sh->window = 0;
     for (i = 0; i < s->id_count; i++) {
         store_id *id = &s->ids[i];
         id->whole &= id->shard != sh;
@@ -208,16 +227,17 @@ void store_do_acquire(store_conn *c, store_shard *sh, const store_arg *argv, siz
         }
     }
     if (mine) {
-        deaths = keep_known(s, sh, argv, argc);
+        heard = last_heard(s, sh, argv, argc);
+        deaths = keep_known(s, sh, heard, argv, argc);
     } else {
         store_arg_copy(sh->owner, sizeof sh->owner, argv[1]);
-        sh->claimed = sh->since = sh->lease;
+        heard = sh->claimed = sh->since = sh->lease;
         sh->settled = 0;
     }
     srt_resp_array(&c->out, 5);
     store_say_text(c, mine ? "KEPT" : "OK");
     srt_resp_arg_int(&c->out, sh->lease);
-    srt_resp_arg_int(&c->out, deaths ? 0 : sh->claimed);
+    srt_resp_arg_int(&c->out, deaths ? 0 : heard);
     store_say_int(c, deaths);
     store_say_int(c, store_is_unfinished(s, sh));
 }
@@ -265,6 +285,7 @@ void store_do_recover(store_conn *c, store_shard *sh, const store_arg *argv)
         store_say_line(c, sh->owner);
         return;
     }
+    sh->wake = 0;
     if (pending)
         at = recover_some(s, sh, at, &recovered, &deaths);
     for (i = 0; !pending && i < s->id_count; i++)
@@ -299,8 +320,9 @@ void store_do_release(store_conn *c, store_shard *sh, const store_arg *argv)
         }
     sh->owner[0] = '\0';
     sh->lease = sh->wake = 0;
+    sh->window = 0;
     store_arg_copy(channel, sizeof channel, argv[2]);
     if (channel[0])
-        store_publish(s, channel, sh->prefix);
+        store_publish(s, channel, sh->prefix, strlen(sh->prefix));
     store_say_text(c, "OK");
 }

@@ -23,17 +23,26 @@ void store_put_back(store *s, store_id *id);
 /* The run is over, without payloads of it that come again. */
 void store_finish(store *s, store_id *id);
 
+/* ---- store_pushes.c -------------------------------------------------------------------------- */
+
+/* Claims for the owner what was pushed just now, as the first of its id. Returns 0 if the push is one as any other. */
+int store_hand_over(store *s, store_id *id, int64_t stamp);
+
 /* ---- store_answers.c ------------------------------------------------------------------------- */
 
 /* Write one value of an answer, as RESP. */
 void store_say_int(store_conn *c, int64_t value);
 void store_say_text(store_conn *c, const char *text);
 void store_say_line(store_conn *c, const char *line);
-void store_publish(store *s, const char *channel, const char *text);
+/* Returns how many connections are subscribed. */
+int store_publish(store *s, const char *channel, const char *text, size_t len);
 void store_tell_owner(store *s, const store_shard *sh, const char *mark);
 void store_wake_owner(store *s, store_shard *sh, int64_t time);
+/* The owner's channel. */
+void store_wake_channel(const store_shard *sh, char *channel, size_t cap);
 /* Pack what a claim answers, as core/scripts/lib/record.lua does. */
 void store_pack_little(srt_bytes *out, uint64_t value, size_t bytes);
+void store_pack_double(srt_bytes *out, double value);
 /* Ids of the second queue, which remembers scores, are pushed with scores: these ascend as the numbers do. */
 int store_is_scored(const store *s, const store_id *id);
 double store_score_of(const store_record *r, int i);
@@ -75,6 +84,8 @@ void store_do_release(store_conn *c, store_shard *sh, const store_arg *argv);
 /* The next id of a shard in a place; ready ones by rank, others by due time. */
 store_id *store_first_in(store *s, const store_shard *sh, int where, int mark);
 int64_t store_due_of(const store_id *id);
+/* Ids that claims hold together, which are noted nowhere else. */
+size_t store_held(const store *s, const store_shard *sh);
 void store_void_overrun(store *s, store_shard *sh);
 /* ARGV: generation, lease, seen, limit, doubt, ttr, fold */
 void store_do_claim(store_conn *c, store_shard *sh, const store_arg *argv);

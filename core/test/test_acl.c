@@ -233,7 +233,8 @@ static void test_a_node_works_without_channels(void **state)
     redisFree(limited);
 }
 
-/* The names of the commands that scripts call, each once. */
+/* The names of the commands that scripts call, each once, but for those that are best effort (owner.lua,
+ * hand_over.lua). */
 static size_t commands_of_scripts(char names[][24], size_t cap)
 {
 #define X(name, sha) {srt_script_text_##name, sizeof srt_script_text_##name},
@@ -250,7 +251,7 @@ static size_t commands_of_scripts(char names[][24], size_t cap)
             snprintf(names[n], sizeof names[n], "%.*s", (int)len, at);
             for (k = 0; strcmp(names[k], names[n]) != 0; k++)
                 ;
-            n += k == n && strcmp(names[n], "PUBLISH") != 0;
+            n += k == n && strcmp(names[n], "PUBLISH") != 0 && strcmp(names[n], "PUBSUB") != 0;
         }
     }
     return n;

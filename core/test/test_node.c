@@ -69,19 +69,25 @@ static void test_random_rounds_keep_every_promise(void **state)
                   (unsigned long long)sum.refused, (unsigned long long)sum.commands, (unsigned long long)sum.noticed,
                   (unsigned long long)sum.taken_over, (unsigned long long)sum.retold,
                   (unsigned long long)sum.confirmed);
+    print_message("%llu claimed by pushes, %llu of them answered to a claim; %llu heard by nobody, %llu messages lost, "
+                  "%llu late\n",
+                  (unsigned long long)sum.handed_over, (unsigned long long)sum.missed, (unsigned long long)sum.unheard,
+                  (unsigned long long)sum.lost_messages, (unsigned long long)sum.late_messages);
+    assert_true(rounds < PROFILES ||
+                (sum.handed_over && sum.missed && sum.unheard && sum.lost_messages && sum.late_messages));
     assert_int_equal(bad, 0);
 }
 
 static void test_control_without_fences_a_promise_breaks(void **state)
 {
-    const control no_fence = {1, 0, 0, 0};
+    const control no_fence = {.no_fence = 1};
     (void)state;
     sim_breaks_a_promise(&profiles[4], no_fence);
 }
 
 static void test_control_without_the_last_claim_seen_a_promise_breaks(void **state)
 {
-    const control forget_seen = {0, 1, 0, 0};
+    const control forget_seen = {.forget_seen = 1};
     (void)state;
     sim_breaks_a_promise(&profiles[7], forget_seen);
 }
@@ -89,9 +95,24 @@ static void test_control_without_the_last_claim_seen_a_promise_breaks(void **sta
 /* Notices of nodes that died are lost where nobody takes them over. */
 static void test_control_notices_without_a_next_owner_are_lost(void **state)
 {
-    const control no_heir = {0, 0, 0, 1};
+    const control no_heir = {.no_heir = 1};
     (void)state;
     sim_breaks_a_promise(&profiles[12], no_heir);
+}
+
+/* A node that takes what a push has claimed must have seen what was claimed before. */
+static void test_control_without_the_gap_rule_a_promise_breaks(void **state)
+{
+    const control no_gaps = {.no_gaps = 1};
+    (void)state;
+    sim_breaks_a_promise(&profiles[0], no_gaps);
+}
+
+static void test_control_what_is_claimed_while_a_shard_is_acquired_breaks_a_promise(void **state)
+{
+    const control acquiring = {.acquiring = 1};
+    (void)state;
+    sim_breaks_a_promise(&profiles[1], acquiring);
 }
 
 int main(void)
@@ -101,6 +122,8 @@ int main(void)
         cmocka_unit_test(test_control_without_fences_a_promise_breaks),
         cmocka_unit_test(test_control_without_the_last_claim_seen_a_promise_breaks),
         cmocka_unit_test(test_control_notices_without_a_next_owner_are_lost),
+        cmocka_unit_test(test_control_without_the_gap_rule_a_promise_breaks),
+        cmocka_unit_test(test_control_what_is_claimed_while_a_shard_is_acquired_breaks_a_promise),
     };
     if (getenv("ONLY"))
         cmocka_set_test_filter(getenv("ONLY"));

@@ -19,21 +19,23 @@
 local SEQUENCE, FOLD, kind, id = tonumber(ARGV[2]), ARGV[3], ARGV[5], ARGV[6]
 local time, text, limit, key, without = tonumber(ARGV[8]), ARGV[9], tonumber(ARGV[10]), ARGV[12], tonumber(ARGV[13])
 local REMEMBER, highest = tonumber(ARGV[14]), ARGV[15]
-local action, told = string.match(ARGV[11] or '', '^(%l+)(%+?)$')
-local KINDS = {ack = true, checkpoint = true, fail = true, release = true, extend = true, snooze = true, reject = true}
+local action, hooked = string.match(ARGV[11] or '', '^(%l+)(%+?)$')
 history = tonumber(ARGV[4])
-if #ARGV ~= 15 or not SEQUENCE or not KINDS[kind] or not limit or not action or not (without and without >= 0) or not (history and history >= 0 and history <= HISTORY_MOST)
-  or not tonumber(ARGV[7]) or time and not (time >= 0 and time <= FOREVER - now) or not time and kind ~= 'fail'
-  or not (REMEMBER and REMEMBER >= 0 and REMEMBER <= FOREVER) or #highest ~= 0 and #highest ~= 8
-  or kind == 'checkpoint' and #key ~= 16 or kind == 'ack' and #key ~= 16 and key ~= '' or kind == 'reject' and #key % 8 ~= 0 then
-  return error_reply('ERR wrong arguments')
+do -- blocks, because a script has at most 200 local variables
+  local KINDS = {ack = true, checkpoint = true, fail = true, release = true, extend = true, snooze = true, reject = true}
+  if #ARGV ~= 15 or not SEQUENCE or not KINDS[kind] or not limit or not action or not (without and without >= 0) or not (history and history >= 0 and history <= HISTORY_MOST)
+    or not tonumber(ARGV[7]) or time and not (time >= 0 and time <= FOREVER - now) or not time and kind ~= 'fail'
+    or not (REMEMBER and REMEMBER >= 0 and REMEMBER <= FOREVER) or #highest ~= 0 and #highest ~= 8
+    or kind == 'checkpoint' and #key ~= 16 or kind == 'ack' and #key ~= 16 and key ~= '' or kind == 'reject' and #key % 8 ~= 0 then
+    return error_reply('ERR wrong arguments')
+  end
 end
 events = history > 0 and {} or nil
 remembers = REMEMBER > 0 and 1 or 0
 highest = remembers == 1 and #highest == 8 and unpack_struct('>d', highest)
 if highest and highest - highest ~= 0 then return error_reply('ERR wrong arguments') end -- NaN or infinite
 
-do -- blocks, because a script has at most 200 local variables
+do
   local token = call('GET', KEYS[16])
   local last, said = string.match(token or '', '^(%d+) (.*)$')
   if last and tonumber(last) > SEQUENCE then return error_reply('STALE pop') end
@@ -47,7 +49,7 @@ end
 local TELLER, has_next = '', true
 local remember, remove_behind = remember_score, remove_stale
 -- include: notify outcome overdue edit_running scored owner
-local hooked = told == '+'
+hooked = hooked == '+'
 probe()
 probe_spill(first, {id})
 probe_spill(second, {id})

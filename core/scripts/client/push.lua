@@ -15,6 +15,6 @@
 --   cost much. The caller sends the others in another call. The same sequence again returns the same answer, and is remembered anew.
 -- Error replies: STALE push (a later sequence came first: this one is an echo of a dead connection)
 local SKIPPED = 0
--- include: push_token push_jobs
+-- include: push_token hand_over push_jobs
 call('SET', KEYS[16], SEQUENCE .. ' ' .. answer, 'PX', 60000)
 return answer

@@ -7,4 +7,4 @@ if placed < asleep and flags % (2 * FLAG_PAUSED) < FLAG_PAUSED then
 end
 call('SET', STATE, pack(STATE_FORMAT,
   generation, tick, lease, claimed, settled, wake, processed, failed, refused, pushed, held, flags, delivers, removed, history, stale, remembers,
-  ends, asleep) .. owner)
+  ends, asleep, window) .. owner)

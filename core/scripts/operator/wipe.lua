@@ -45,6 +45,6 @@ open_for_writing()
 call('UNLINK', READY, DUE, RUNNING, RETRY, DIED, PARKED, UNPROVEN, SUSPECT, OVERRUN, CLAIMS, UNITING, SCHEDULED, TRACED, PREFIX .. 'notices', PREFIX .. 'tellers',
   PREFIX .. 'scores', PREFIX .. 'scoreends')
 lease, claimed, settled, wake, processed, failed, refused, pushed, held, flags, delivers, removed, history, stale, remembers, owner = 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, FOREVER, 0, 0, 0, 0, ''
-ends, asleep = FOREVER, 0
+ends, asleep, window = FOREVER, 0, 0
 save()
 return ''

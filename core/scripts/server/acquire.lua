@@ -4,9 +4,10 @@
 -- When the caller already owns the shard, it keeps what it knows under a new lease, so that who found it dead before comes
 -- too late; runs that it does not know are left for recover.lua to put back.
 -- KEYS: the shard's
--- ARGV: 1 generation, 2 node, 3 fold (unused), 4 expected owner ('' for none), 5 expected lease,
+-- ARGV: 1 generation, 2 node, 3 '1': no run that the caller knows can have ended without it, 4 expected owner ('' for none), 5 expected lease,
 --       then the runs that the caller knows: id, run
 -- Returns {'OK', or 'KEPT' if it was the caller's, lease, seen, recovered, unfinished}: seen is what the first claim passes;
+--   Redis does not know later claims of the caller, because a failover has forgotten them;
 --   recovered: deaths that the next claim answers; unfinished: 1 when recover.lua has something to do; or {'TAKEN', owner, lease}
 local me = ARGV[2]
 local mine = owner == me
@@ -17,7 +18,7 @@ end
 probe()
 local since, pending = read_owner_field()
 open_for_writing()
-wake = 0
+wake, window = 0, 0
 
 if not mine then
   owner, lease = me, advance()
@@ -52,6 +53,20 @@ local function report(id, run)
 end
 
 local runs, back = call('HGETALL', RUNNING), {}
+
+-- After a failover pushes may have claimed for the caller before it has come back (hand_over.lua), so the last claim does not say which
+-- of the caller's claims were forgotten. They are the first one of which a run is not there, and all later ones.
+if ARGV[3] == '1' then
+  local there = {}
+  for i = 1, #runs, 2 do there[runs[i]] = sub(runs[i + 1], 2) end
+  for id, run in pairs(known) do
+    local fence = tonumber(sub(run, 3))
+    if fence <= seen and there[id] ~= sub(run, 2) then seen = fence - 1 end
+  end
+  for id, run in pairs(known) do
+    if tonumber(sub(run, 3)) > seen then known[id] = nil end
+  end
+end
 for i = 1, #runs, 2 do
   local id, run = runs[i], runs[i + 1]
   local mode = sub(run, 2, 2)

@@ -5,7 +5,8 @@
 -- ARGV: 1 generation, 2 lease, 3 seen: fence of the last claim whose answer the caller has (after acquire: what it said),
 --       4 limit of ids, 5 what to claim (CLAIM_*): 0 due ids, 1 one unproven id, 2 one suspect id; 6 time to run in microseconds, 0 for none, 7 fold,
 --       8 history_per_id, 9 max_retry_count, 10 on_exhausted, with '+' behind it where retries_exhausted is to be told: for runs of poppers
---       that were not acknowledged in time; 11 '1' where the queue has remember_score, else nothing
+--       that were not acknowledged in time; 11 '1' where the queue has remember_score, else nothing;
+--       12 window: pushes may claim for the caller (hand_over.lua) while it has fewer ids, 0 to 255; nothing: 0. A limit of 0 sets it alone
 -- Returns {now, fence, next, unproven, suspect, flags, mode, whole}: flags is 1 for a paused shard, plus 2 when recover.lua
 --   has something to do, plus 4 while retries_exhausted is to be told of something, plus 8 where a scheduled payload is to arrive a
 --   minute later because the record of its id cannot be read, plus 16 for each scheduled
@@ -13,7 +14,8 @@
 --   will be due or a scheduled payload arrives (0: more is due now; of a paused shard only the second counts), unproven and suspect when such an id is due; each 9e15 for never. Where ids were taken
 --   two more follow, MessagePack arrays of texts: the ids, and their records. whole: the claim may be settled as a
 --   whole. The run of an id is '1' if its record is spilled, else '0', then mode (n, u unproven, s suspect, o died), then fence.
---   If the last claim is a later one than seen, it is answered again and nothing is claimed; if an earlier one, nothing is given.
+--   If there are later claims than seen, the first of them is answered again, and nothing is claimed; if the last claim is an earlier
+--   one, nothing is given.
 -- Error replies: STALE owner
 local limit, wanted, ttr = tonumber(ARGV[4]), tonumber(ARGV[5]), tonumber(ARGV[6])
 if lease ~= tonumber(ARGV[2]) then return error_reply('STALE ' .. owner) end
@@ -21,6 +23,8 @@ history = tonumber(ARGV[8])
 if not (history and history >= 0 and history <= HISTORY_MOST) then return error_reply('ERR wrong history') end
 events = history > 0 and {} or nil
 remembers = ARGV[11] == '1' and 1 or 0
+window = tonumber(ARGV[12] or 0)
+if not (window and window >= 0 and window <= 255 and window % 1 == 0) then return error_reply('ERR wrong window') end
 
 -- Functions are made only where they are needed: to make them takes longer than a small claim.
 local BYTES, PAYLOADS, SLICE = 1048576, 1000, 64
@@ -30,12 +34,23 @@ local given, given_records, packed, mode, spills, whole, more = {}, {}, nil, RUN
 local payloads, bytes, retried, from_due, from_ready, stuck, came_stale = 0, 0, {}, 0, 0, 0, 0
 
 -- Where seen is the later one, a failover forgot that claim: what an earlier one took is the caller's already, and is not given again.
+local answered = claimed
 if claimed > seen then
-  local fence = format('%.0f', claimed)
+  -- The caller may have missed several claims, which pushes made for it, or which were spread since. It hears of them in their order.
+  -- Where it has seen nothing, because deaths are to be reported, the last claim is that of the reports.
+  local fences, runs = seen > 0 and call('HKEYS', CLAIMS) or {}, call('HGETALL', RUNNING)
+  for i = 1, seen > 0 and #runs or 0, 2 do
+    if runs[i] ~= '' and sub(runs[i + 1], 2, 2) ~= RUN_POPPED then fences[#fences + 1] = sub(runs[i + 1], 3) end
+  end
+  for i = 1, #fences do
+    local number = tonumber(fences[i])
+    if number and number > seen then answered = min(answered, number) end
+  end
+  local fence = format('%.0f', answered)
   local noted = call('HGET', CLAIMS, fence)
-  local ids, runs = noted and ids_of(noted) or {}, noted and {} or call('HGETALL', RUNNING)
-  for i = 1, #runs, 2 do
-    if sub(runs[i + 1], 3) == fence then
+  local ids = noted and ids_of(noted) or {}
+  for i = 1, noted and 0 or #runs, 2 do
+    if sub(runs[i + 1], 3) == fence and sub(runs[i + 1], 2, 2) ~= RUN_POPPED then
       mode = sub(runs[i + 1], 2, 2)
       ids[#ids + 1] = runs[i]
     end
@@ -209,7 +224,7 @@ if from_ready == 0 then call('ZREM', DUE, '') end
 -- Notes the runs of the ids, as a whole where they are alike, and when their time is over. All have one mode.
 if given[1] and not again then
   tick = max(tick + 1, now)
-  claimed = tick
+  claimed, answered = tick, tick
   local fence = format('%.0f', claimed)
   for i = 1, events and #given or 0 do events[#events + 1] = {given[i], EVENT_CLAIMED, claimed, owner} end
   whole = mode == RUN_NORMAL and ttr == 0 and not spills
@@ -255,7 +270,7 @@ if not paused and not (alone and not again) then
 end
 if alone and not paused then wake = soon > now and soon or 0 end
 -- include: save
-local answer = {format('%.0f', now), format('%.0f', claimed), format('%.0f', soon), format('%.0f', unproven),
+local answer = {format('%.0f', now), format('%.0f', answered), format('%.0f', soon), format('%.0f', unproven),
   format('%.0f', suspect), (paused and SAYS_PAUSED or 0) + (flags % (2 * FLAG_UNFINISHED) >= FLAG_UNFINISHED and SAYS_UNFINISHED or 0)
     + (flags % (2 * FLAG_NOTICED) >= FLAG_NOTICED and SAYS_NOTICED or 0) + stuck + SAYS_STALE * came_stale, mode, whole and 1 or 0}
 if given[1] then answer[9], answer[10] = packed or cmsgpack.pack(given), cmsgpack.pack(given_records) end

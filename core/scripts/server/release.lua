@@ -12,7 +12,7 @@ for i = 1, #runs, 2 do
 end
 call('HDEL', RUNNING, '')
 call('DEL', CLAIMS)
-owner, lease, wake = '', 0, 0
+owner, lease, wake, window = '', 0, 0, 0
 save()
 if ARGV[3] ~= '' then redis.pcall('PUBLISH', ARGV[3], PREFIX) end -- see owner.lua
 return 'OK'

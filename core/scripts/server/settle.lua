@@ -68,8 +68,6 @@ for at = others, #ARGV, 7 do
   end
   scored = scored or packed_score
 end
-call('HLEN', JOBS)
-
 -- Whole claims whose runs nobody has touched: what they took is done, and nothing waits behind it.
 local function settle_plain()
   local fences, all = {}, {}
@@ -95,8 +93,8 @@ if lease ~= tonumber(ARGV[2]) then
   answer = {'STALE', owner}
 elseif sequence <= settled then
   return {'AGAIN'}
-elseif not groups[1] and others > #ARGV then
-  call('ZREM', DUE, '')
+elseif plain[1] and not groups[1] and others > #ARGV then
+  -- The first write, an HDEL, proves the type of its key, and is allowed at maxmemory.
   settled = sequence
   settle_plain()
 else
@@ -121,6 +119,7 @@ else
     probe_scores()
     remember, remove_behind = remember_score, remove_stale
   end
+  call('HLEN', JOBS)
   local has_next, has_overrun, TELLER = call('HLEN', NEXT) > 0, call('ZCARD', OVERRUN) > 0, owner
   call('ZREM', DUE, '')
   settled = sequence

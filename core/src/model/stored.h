@@ -8,10 +8,11 @@
 #ifndef SRT_STORED_H
 #define SRT_STORED_H
 
-/* ---- A shard's state: 11 doubles, flags (B), 2 doubles, a number (H), a double, a byte, 2 doubles, the owner ---- */
+/* ---- A shard's state: 11 doubles, flags (B), 2 doubles, a number (H), a double, a byte, 2 doubles, a byte, the owner
+ */
 
-#define SRT_STATE_FORMAT "<dddddddddddBddHdBdd" /* of struct.pack; the owner follows */
-#define SRT_STATE_PROCESSED 48                  /* offsets of the counters */
+#define SRT_STATE_FORMAT "<dddddddddddBddHdBddB" /* of struct.pack; the owner follows */
+#define SRT_STATE_PROCESSED 48                   /* offsets of the counters */
 #define SRT_STATE_FAILED 56
 #define SRT_STATE_REFUSED 64
 #define SRT_STATE_PUSHED 72
@@ -24,8 +25,9 @@
 #define SRT_STATE_REMEMBERS 115 /* 1: the queue has remember_score, as the last push with options or claim said */
 #define SRT_STATE_ENDS 116      /* no run of a popper ends before this microsecond; 9e15: none runs */
 #define SRT_STATE_ASLEEP 124    /* poppers sleep until then, as far as they know; 0: none sleeps */
+/* Offset 132, a byte: a push claims its job for the owner while fewer ids than this are held; 0: no push does. */
 /* the id of the node, to the end of the state; also the length of a state without an owner */
-#define SRT_STATE_OWNER 132
+#define SRT_STATE_OWNER 133
 
 #define SRT_FLAG_PAUSED 1     /* claims give nothing */
 #define SRT_FLAG_DOUBTED 2    /* an id may be unproven or suspect */

@@ -71,7 +71,7 @@ void srt_shard_acquire(srt_node *node, srt_shard *s, int64_t now)
     if (r) {
         r->number = s->state == SRT_OWNED ? s->lease : 0;
         srt_request_arg(r, node->id.data, node->id.len);
-        srt_request_text(r, s->queue->now.fold);
+        srt_request_text(r, s->queue->now.ttr > 0 ? "0" : "1"); /* a ttr ends runs: claim.lua */
         srt_request_arg(r, s->owner.data, dead ? s->owner.len : 0);
         srt_request_int(r, dead ? s->owner_lease : 0);
         if (s->state == SRT_OWNED)
@@ -126,6 +126,7 @@ void srt_shard_acquired(srt_node *node, srt_shard *s, const srt_request *r, cons
     s->state = SRT_OWNED;
     s->seen = srt_token_int(&reply->tokens[3]);
     s->more = 1;
+    s->window = 0;
     s->paused = s->recall = 0;
     s->unfinished = srt_token_int(&reply->tokens[5]) ? SRT_RUNS : SRT_FINISHED;
     s->recover_at = now;

@@ -1,7 +1,11 @@
-/* claim.c - takes ids that are due from Redis, as many as the threads finish in a short time. */
+/*
+ * claim.c - takes ids that are due from Redis, as many as the threads finish in a short time, and what pushes have
+ * claimed for this node.
+ */
 #include "base/msgpack.h"
 #include "node/shard.h"
 
+#include <stdio.h>
 #include <string.h>
 
 /* ---- The request ---------------------------------------------------------------------------- */
@@ -43,9 +47,19 @@ int srt_shard_wants_claim(srt_node *node, const srt_shard *s, int64_t now)
     return !s->claiming && (s->more || s->due_at <= now) && claim_limit(node, s) > 0;
 }
 
+/* The message may arrive before the answer to an earlier request; that answer must not hide it. */
+void srt_shard_changed(srt_node *node, srt_shard *s, int64_t now)
+{
+    s->more = 1;
+    s->paused = 0;
+    s->changed_meanwhile = s->claiming || s->state == SRT_ACQUIRING;
+    srt_node_wake(node, s, now);
+}
+
 void srt_shard_claim(srt_node *node, srt_shard *s, size_t limit, int kind, int64_t now)
 {
     srt_request *r = srt_shard_begin(node, s, srt_script_claim, SRT_ASK_CLAIM);
+    size_t window = srt_shard_push_window(node, s);
     if (r) {
         srt_request_int(r, s->lease);
         srt_request_int(r, s->seen);
@@ -55,16 +69,23 @@ void srt_shard_claim(srt_node *node, srt_shard *s, size_t limit, int kind, int64
         srt_request_text(r, s->queue->now.fold);
         srt_request_int(r, s->queue->now.history_per_id);
         srt_settings_limits(&s->queue->now, r);
-        if (s->queue->now.remember_score)
-            srt_request_int(r, 1);
+        srt_request_text(r, s->queue->now.remember_score ? "1" : "");
+        srt_request_int(r, (int64_t)window);
         r->number = s->lease;
         r->place = (size_t)kind;
     }
     if (!srt_shard_send(node, s, r, now))
         return;
     s->claiming = 1;
+    s->window = window;
     if (kind != SRT_CLAIM_READY)
         node->groups[s->group].quarantine_claims++;
+}
+
+void srt_shard_withdraw_window(srt_node *node, srt_shard *s, int64_t now)
+{
+    if (s->window && !s->claiming && srt_shard_push_window(node, s) == 0)
+        srt_shard_claim(node, s, 0, SRT_CLAIM_READY, now);
 }
 
 void srt_shard_want_claim(srt_node *node, srt_shard *s, int64_t now)
@@ -100,21 +121,18 @@ static char *claim_run(srt_claim *claim, char digit, const srt_token *mode, cons
     return run;
 }
 
-static int claim_job(srt_node *node, srt_shard *s, srt_claim *claim, srt_texts *ids, srt_texts *records,
+/* id, record: in the memory of the claim */
+static int claim_job(srt_node *node, srt_shard *s, srt_claim *claim, seriatim_text id, seriatim_text record,
                      char *const runs[2], size_t run_len, int64_t now)
 {
     srt_job *job = srt_arena_alloc(&claim->memory, sizeof *job);
-    const char *record;
-    size_t len;
     int status;
     if (!job)
         return SERIATIM_NOMEM;
     memset(job, 0, sizeof *job);
-    status = srt_texts_next(ids, &job->view.id, &job->view.id_len);
-    if (status == SERIATIM_OK)
-        status = srt_texts_next(records, &record, &len);
-    if (status == SERIATIM_OK)
-        status = srt_record_read(&job->record, &claim->memory, record, len);
+    job->view.id = id.data;
+    job->view.id_len = id.len;
+    status = srt_record_read(&job->record, &claim->memory, record.data, record.len);
     if (status != SERIATIM_OK)
         return status;
     job->claim = claim;
@@ -133,19 +151,37 @@ static int claim_job(srt_node *node, srt_shard *s, srt_claim *claim, srt_texts *
     return SERIATIM_OK;
 }
 
+/* A claim whose ids lie in the last reply of a session. Its one job is the caller's: to be freed with
+ * srt_claim_free_one. */
+static srt_claim *claim_new(srt_node *node, srt_session *session)
+{
+    srt_claim *claim = srt_alloc(node->mem, sizeof *claim);
+    if (!claim)
+        return NULL;
+    memset(claim, 0, sizeof *claim);
+    claim->memory = srt_reader_take(session->reader);
+    claim->jobs = 1;
+    return claim;
+}
+
+static void tell_unreadable(srt_node *node, const srt_shard *s, srt_claim *claim)
+{
+    claim->whole = 0;
+    srt_node_tell(node, SERIATIM_EVENT_WARNING, 1, "shard %.*s: the record of an id cannot be read",
+                  (int)s->keys->prefix.len - 1, s->keys->prefix.data);
+}
+
 /* Takes the ids of a claim's answer. */
 static int claim_take(srt_node *node, srt_shard *s, const srt_reply *reply, int64_t now)
 {
-    srt_claim *claim = srt_alloc(node->mem, sizeof *claim);
+    srt_claim *claim = claim_new(node, &node->answering->commands);
     const srt_token *fence = &reply->tokens[2], *mode = &reply->tokens[7], *texts = &reply->tokens[9];
+    seriatim_text id, record;
     srt_texts ids, records;
     char *runs[2];
     int status;
     if (!claim)
         return SERIATIM_NOMEM;
-    memset(claim, 0, sizeof *claim);
-    claim->memory = srt_reader_take(node->answering->commands.reader);
-    claim->jobs = 1;
     runs[0] = claim_run(claim, '0', mode, fence);
     runs[1] = claim_run(claim, '1', mode, fence);
     status = runs[0] && runs[1] ? SERIATIM_OK : SERIATIM_NOMEM;
@@ -158,14 +194,16 @@ static int claim_take(srt_node *node, srt_shard *s, const srt_reply *reply, int6
         claim->ids = ids.count;
     }
     while (status == SERIATIM_OK && ids.count > 0) {
-        status = claim_job(node, s, claim, &ids, &records, runs, fence->len + 2, now);
+        status = srt_texts_next(&ids, &id.data, &id.len);
         if (status == SERIATIM_OK)
-            continue;
-        claim->whole = 0;
+            status = srt_texts_next(&records, &record.data, &record.len);
+        if (status == SERIATIM_OK)
+            status = claim_job(node, s, claim, id, record, runs, fence->len + 2, now);
         if (status == SERIATIM_PROTOCOL) {
-            srt_node_tell(node, SERIATIM_EVENT_WARNING, 1, "shard %.*s: the record of an id cannot be read",
-                          (int)s->keys->prefix.len - 1, s->keys->prefix.data);
+            tell_unreadable(node, s, claim);
             status = SERIATIM_OK;
+        } else if (status != SERIATIM_OK) {
+            claim->whole = 0;
         }
     }
     srt_claim_free_one(claim);
@@ -229,4 +267,58 @@ void srt_shard_claimed(srt_node *node, srt_shard *s, const srt_request *r, const
         s->reconcile = 1;
     if (had_suspect && node->quarantine.step == SRT_QUARANTINE_CLAIM)
         srt_quarantine_end(node);
+}
+
+/* ---- A push that has claimed ------------------------------------------------------------------ */
+
+#define PUSHED_HEAD 18 /* two fences, the length of the id */
+
+static int64_t read_fence(const char *data)
+{
+    double fence = srt_little_double(data);
+    return fence > 0 && fence <= (double)SRT_FOREVER ? (int64_t)fence : 0;
+}
+
+static int pushed_take(srt_node *node, srt_shard *s, seriatim_text id, seriatim_text record, int64_t now)
+{
+    srt_claim *claim = claim_new(node, &node->wakes);
+    char run[32], *runs[2];
+    int len = snprintf(run, sizeof run, SRT_RUN_PLAIN "%lld", (long long)s->seen), status;
+    if (!claim)
+        return SERIATIM_NOMEM;
+    claim->whole = 1;
+    claim->ids = 1;
+    runs[0] = runs[1] = srt_arena_copy(&claim->memory, run, (size_t)len);
+    status = runs[0] ? claim_job(node, s, claim, id, record, runs, (size_t)len, now) : SERIATIM_NOMEM;
+    if (status == SERIATIM_PROTOCOL) {
+        tell_unreadable(node, s, claim);
+        status = SERIATIM_OK;
+    }
+    srt_claim_free_one(claim);
+    return status;
+}
+
+/*
+ * Only the claim that follows the last one that this node has seen is taken. While the answer to a claim or an acquire
+ * is on its way, it is not known which that is. What is not taken here, the next claim answers, the oldest first.
+ */
+void srt_shard_handed_over(srt_node *node, srt_shard *s, const char *text, size_t len, int64_t now)
+{
+    int64_t fence = len > PUSHED_HEAD ? read_fence(text) : 0;
+    seriatim_text id, record;
+    id.len = fence ? (size_t)(unsigned char)text[16] + 256 * (size_t)(unsigned char)text[17] : 0;
+    if (fence && s->state == SRT_OWNED && fence <= s->seen)
+        return; /* an answer to a claim had it */
+    if (!fence || id.len > len - PUSHED_HEAD || s->state != SRT_OWNED || s->claiming || s->reconcile ||
+        read_fence(text + 8) != s->seen) {
+        srt_shard_changed(node, s, now);
+        return;
+    }
+    id.data = text + PUSHED_HEAD;
+    record.data = id.data + id.len;
+    record.len = len - PUSHED_HEAD - id.len;
+    s->seen = fence;
+    if (pushed_take(node, s, id, record, now) != SERIATIM_OK)
+        s->reconcile = 1;
+    srt_node_wake(node, s, now);
 }

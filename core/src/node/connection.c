@@ -144,6 +144,14 @@ static int command_reply(srt_node *n, srt_request *r, const srt_reply *reply, in
     return SERIATIM_OK;
 }
 
+/* A message about a run begins with the prefix of its shard, of which the first brace that closes is the last byte but
+ * one. */
+static size_t prefix_length(const char *data, size_t len)
+{
+    const char *brace = memchr(data, '}', len);
+    return brace && brace + 1 < data + len ? (size_t)(brace - data) + 2 : len;
+}
+
 static srt_shard *shard_of_prefix(const srt_node *n, const char *prefix, size_t len)
 {
     size_t i;
@@ -157,13 +165,16 @@ static srt_shard *shard_of_prefix(const srt_node *n, const char *prefix, size_t 
 
 /*
  * A message that a shard changed: an id is due, its owner gave it up, or ('!') the ids that are claimed and not begun
- * are to be handed back; or ('~') that something waits behind a run. On the channel of the nodes: an operator's order,
- * which the next heartbeat brings.
+ * are to be handed back; or ('~') that something waits behind a run; or ('=') that a push has claimed an id for this
+ * node. `order`: an operator's order, which the next heartbeat brings.
  */
 static void wake_message(srt_node *n, const srt_token *text, int64_t now)
 {
     int recall = text->len > 0 && *text->data == '!', behind = text->len > 0 && *text->data == '~';
-    srt_shard *s = shard_of_prefix(n, text->data + recall + behind, text->len - (size_t)(recall + behind));
+    int pushed = text->len > 0 && *text->data == '=';
+    const char *prefix = text->data + (recall || behind || pushed);
+    size_t rest = text->len - (size_t)(recall || behind || pushed), len = pushed ? prefix_length(prefix, rest) : rest;
+    srt_shard *s = shard_of_prefix(n, prefix, len);
     if (srt_token_is(text, "order"))
         srt_heartbeat_soon(n, now);
     if (!s)
@@ -173,6 +184,10 @@ static void wake_message(srt_node *n, const srt_token *text, int64_t now)
         return;
     }
     srt_bytes_clear(&s->owner);
+    if (pushed) {
+        srt_shard_handed_over(n, s, prefix + len, rest - len, now);
+        return;
+    }
     s->recall |= recall && s->state == SRT_OWNED;
     srt_shard_changed(n, s, now);
 }

@@ -13,6 +13,9 @@
 #define HOLD_MS 35
 #define HOLD_MOST 32     /* ids that have ended are not held if they are more, unless the shard's window is larger */
 #define HOLD_PROMPT_MS 5 /* of a shard that does not hold: for others, while more is ready to run */
+/* Ids a shard that pushes may claim for this node: those held are among them. Should the host vanish, they are in
+ * doubt. */
+#define HOLD_PUSHED 40
 #define HOLD_SUSPENDED_MS 100 /* after a push behind a run, nothing of the shard is held for this long */
 
 /*
@@ -52,6 +55,22 @@ static int is_prompt(const srt_node *node, const srt_shard *s, int64_t now)
     const srt_settings *settings = &s->queue->now;
     return now < s->prompt_until || !s->wanted || node->quiet || node->stopping || settings->ttr > 0 ||
            strcmp(settings->on_waiting, "unique") == 0;
+}
+
+/*
+ * Not where a claim does more than to take the id (a time to run), where what a push claims is not to be begun, or
+ * where the message is not heard.
+ */
+size_t srt_shard_push_window(const srt_node *node, const srt_shard *s)
+{
+    const srt_settings *settings = &s->queue->now;
+    size_t window;
+    if (!s->wanted || s->paused || s->reconcile || node->quiet || node->stopping || !node->hears ||
+        node->quarantine.step != SRT_QUARANTINE_NONE || settings->ttr > 0 ||
+        strcmp(settings->on_waiting, "unique") == 0)
+        return 0;
+    window = srt_shard_window(node, s) + (s->queue->own.max_running ? 0 : HOLD_MOST);
+    return window < HOLD_PUSHED ? window : HOLD_PUSHED;
 }
 
 void srt_shard_prompt(srt_shard *s, int64_t now)

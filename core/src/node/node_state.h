@@ -85,6 +85,7 @@ struct srt_shard {
     int first_claim;   /* has not been answered */
     int paused, more, recall;
     int changed_meanwhile; /* Redis said that the shard changed while an answer that may be older was on its way */
+    size_t window; /* pushes claim for this node while it has fewer ids (claim.c), as Redis was told; 0: no push does */
     int64_t due_at, unproven_at, suspect_at; /* local ms at which something will be due */
     srt_job_list ready;                      /* claimed, not begun */
     srt_job_list pending;                    /* ended, not settled */
@@ -372,6 +373,11 @@ void srt_node_last_run_times(srt_node *node);
 void srt_shard_step(srt_node *node, srt_shard *shard, int64_t now);
 void srt_shard_changed(srt_node *node, srt_shard *shard,
                        int64_t now); /* Redis said that it changed: asks what there is */
+/*
+ * A push has claimed an id for this node: takes the id, or asks what there is. text: what stands behind the prefix of
+ * the shard in the message (core/scripts/lib/hand_over.lua); it lies in the reader of SRT_WAKES.
+ */
+void srt_shard_handed_over(srt_node *node, srt_shard *shard, const char *text, size_t len, int64_t now);
 /* Redis said that something was pushed onto an id of the shard that runs: what has ended is settled at once. */
 void srt_shard_pushed_behind(srt_node *node, srt_shard *shard, int64_t now);
 /*

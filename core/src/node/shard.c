@@ -38,6 +38,7 @@ static void shard_step_owned(srt_node *node, srt_shard *s, int64_t now)
         srt_shard_recover(node, s, now);
     srt_morgue_step(node, s, leaving, now);
     srt_shard_part_claims(node, s, now);
+    srt_shard_withdraw_window(node, s, now);
     if (!leaving)
         srt_shard_want_claim(node, s, now);
     if (srt_shard_should_settle(node, s, now))
@@ -96,15 +97,6 @@ void srt_shard_step(srt_node *node, srt_shard *s, int64_t now)
     srt_node_wake(node, s, shard_next_wake(node, s, now));
 }
 
-/* The message may arrive before the answer to an earlier request; that answer must not hide it. */
-void srt_shard_changed(srt_node *node, srt_shard *s, int64_t now)
-{
-    s->more = 1;
-    s->paused = 0;
-    s->changed_meanwhile = s->claiming || s->state == SRT_ACQUIRING;
-    srt_node_wake(node, s, now);
-}
-
 /* ---- Answers ------------------------------------------------------------------------------- */
 
 /* Redis answered with an error. The request is tried again. */
@@ -119,6 +111,7 @@ static void shard_refused(srt_node *node, srt_shard *s, srt_request *r, int stat
         break;
     case SRT_ASK_CLAIM:
         s->claiming = 0;
+        s->window = 1; /* not known */
         if (r->place != SRT_CLAIM_READY) {
             node->groups[s->group].quarantine_claims--;
             srt_node_wake_unproven(node);

@@ -25,6 +25,8 @@ void srt_shard_part_claims(const srt_node *node, srt_shard *s, int64_t now);
 int srt_shard_should_settle(const srt_node *node, const srt_shard *s, int64_t now);
 /* When the shard is to be stepped for what has ended; SRT_NEVER: nothing waits, or an answer steps it. */
 int64_t srt_shard_settle_at(const srt_node *node, const srt_shard *s, int64_t now);
+/* How many ids Redis may have claimed for this node when a push claims one more; 0: no push is to. */
+size_t srt_shard_push_window(const srt_node *node, const srt_shard *s);
 void srt_shard_prompt(srt_shard *s, int64_t now); /* for a time, what ends is not held */
 
 /* recall.c */
@@ -64,6 +66,8 @@ void srt_shard_sliced(srt_node *node, srt_job *job, const srt_reply *reply, int6
 void srt_shard_claim(srt_node *node, srt_shard *s, size_t limit, int kind, int64_t now); /* kind: SRT_CLAIM_* */
 void srt_shard_want_claim(srt_node *node, srt_shard *s,
                           int64_t now); /* claims if there is something due and room for it */
+/* Tells Redis that pushes are to claim nothing more for this node, if they would. */
+void srt_shard_withdraw_window(srt_node *node, srt_shard *s, int64_t now);
 void srt_shard_claimed(srt_node *node, srt_shard *s, const srt_request *r, const srt_reply *reply, int64_t now);
 
 #endif

@@ -1,0 +1,41 @@
+-- library: hand_over - a push of one plain job, of an id that is nowhere, to a shard whose owner sleeps: claims the id for the owner and
+-- sends the owner its record, so that it need not ask. Ends the script if it did so. KEYS and ARGV are those of push.lua
+--
+-- The message is '=', the prefix, the fence of the claim and that of the claim before (<dd), the length of the id (I2), the id, the record.
+-- An owner that misses a message sees it at the next one, whose second fence it does not know, or at its next claim, and is answered by
+-- claim.lua as after a lost answer.
+--
+-- Where nobody is subscribed at this Redis, the job is pushed as any other, and the message is not sent: replicas and the other members
+-- of a cluster would pass it on to an owner that is subscribed there, for which nothing is claimed.
+--
+-- While `wake` is ahead, nothing that is due is unclaimed, so nothing is overtaken. Left to the general path is what needs more than this
+-- claim writes: a history, scheduled payloads of the id (unique), poppers that wait, a shard that is paused, in doubt or unfinished.
+if held < window and wake > now and #ARGV == 8 and ARGV[5] == '2' and ARGV[6] == '0' and history == 0 and ARGV[4] ~= 'unique'
+  and flags % FLAG_CHANGED == 0 and asleep <= now and #ARGV[8] <= 2000 then
+  -- include apart: owner
+  local listeners = redis.pcall('PUBSUB', 'NUMSUB', owner_channel())[2] or 0 -- an ACL user may lack the command
+  local job_id, stamp = ARGV[7], max(tick + 1, now)
+  local record = '\0' .. pack('<d', stamp) .. ARGV[8]
+  -- The first write proves the type of its key, and that there is memory. Behind it no error may end the script with a part written.
+  if listeners > 0 and call('HSETNX', JOBS, job_id, record) == 1 then
+    local fence = stamp + 1
+    local field = format('%.0f', fence)
+    local is_noted = redis.pcall('HSET', CLAIMS, field, cmsgpack.pack({job_id})) == 1
+    if is_noted and tell_owner('=', pack('<ddI2', fence, claimed, #job_id) .. job_id .. record) then
+      claimed, held = fence, held + 1
+    else
+      if is_noted then call('HDEL', CLAIMS, field) end
+      local listed = redis.pcall('RPUSH', READY, job_id)
+      if type(listed) ~= 'number' then
+        call('HDEL', JOBS, job_id)
+        return listed
+      end
+      wake, placed = 0, 0
+    end
+    tick, pushed = fence, pushed + 1
+    -- include apart: save
+    local answer = '1 1 0'
+    call('SET', KEYS[16], SEQUENCE .. ' ' .. answer, 'PX', 60000)
+    return answer
+  end
+end
