@@ -62,6 +62,32 @@ RSpec.describe "The checker fails" do
     proxy&.stop
   end
 
+  # The first message that says what a push has claimed is lost; those of later pushes show it. Returns when all runs have ended but
+  # those that are lost.
+  def lose_a_message(queue, program, lost:)
+    kit.queue(queue, shards_count: 1)
+    proxy = Proxy.new(kit.redis.socket)
+    proxy.rule = Proxy::Rule.new(step: Proxy::Step.new(script: nil, moment: :message, signal: 0))
+    worker = kit.worker("c", queue: queue, program: program, url: proxy.url, poll: 60, nodes: 1)
+    pushed = 0
+    push = -> { kit.push(queue, ["id#{pushed += 1}"], 1) }
+    kit.eventually(30) { push.call && proxy.steps.any? }
+    3.times { push.call }
+    kit.eventually { kit.journal.ends(queue).size == pushed - lost }
+    sleep 0.3
+    worker.kill
+  ensure
+    proxy&.stop
+  end
+
+  it "F1 when a worker takes what a push has claimed though it has missed what was claimed before" do
+    lose_a_message("Heard", nil, lost: 0)
+    expect(kit.verdict.faults).to eq({})
+    program = Mutant.build("worker", "src/node/claim.c" => [["read_fence(text + 8) != s->seen) {", "0) {"]])
+    lose_a_message("Missed", program, lost: 1)
+    expect(faults_of("a worker takes what a push has claimed without a look at what was claimed before", "F1").keys).to eq([:lost])
+  end
+
   it "F13 when the clients' clocks decide" do
     ahead = Mutant.build("worker", "scripts/lib/prelude.lua" => [["+ clock[2]\n", "+ clock[2] + 2000000\n"]],
                                    "scripts/server/heartbeat.lua" => [["math.floor(clock[2] / 1000)", "math.floor(clock[2] / 1000) + 2000"], BLIND])

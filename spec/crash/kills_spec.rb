@@ -1,7 +1,7 @@
 # frozen_string_literal: true
 
 require_relative "spec_helper"
-require_relative "kit/kill_points"
+require_relative "kit/hand_over_points"
 require_relative "kit/storm"
 
 # Workers of C, Ruby, Python and Lua on one queue, killed by SIGKILL: at any instruction, and at named ones.
@@ -73,6 +73,18 @@ RSpec.describe "SIGKILL" do
     figures("stepped SIGKILLs", steps.died.values.sum, verdict, storm)
     KillPoints::POINTS.each { |point| Figures.note("F1", "stepped SIGKILLs: #{point}", steps.died[point]) }
     expect(steps.missed).to eq([])
+  end
+
+  it "F1 workers are killed before they hear of what pushes have claimed for them", limit: LIMIT do
+    each = Figures.count(100, 1_000)
+    kit.queue("Handed", shards_count: 32, **SETTINGS)
+    kit.watch_leases
+    points = HandOverPoints.new(kit, "Handed", lanes: 16)
+    points.run(each, WEIGHTS.shuffle(random: kit.random))
+    verdict = finish("Handed")
+    Figures.note("F1", "SIGKILLs between a push that has claimed and its message", points.died.values.sum)
+    Figures.note("F1", "SIGKILLs between a push that has claimed and its message: numbers that began again", verdict.repeated.size)
+    expect(points.missed).to eq([])
   end
 
   # Payloads of an id that failed and payloads that came while it ran become one list, some at a time, by calls of recover.lua.

@@ -87,7 +87,10 @@ class KillPoints
     proxy.rule = step && Proxy::Rule.new(step: step.tap { step.nth = nth })
     process = @start.call(language, nodes: @lanes_count, node: lane.number, threads: 2, lease: 0.2, poll: 0.1, url: proxy.url,
                                     die: step ? nil : "#{point}:#{nth}")
-    process.end_within(PATIENCE) ? @died[point] += 1 : @missed << [point, language, process.log.lines.last(3).join]
+    await(process, lane) ? @died[point] += 1 : @missed << [point, language, process.log.lines.last(3).join]
     process.kill
   end
+
+  # @return [Boolean] has it come to its point?
+  def await(process, _lane) = process.end_within(PATIENCE)
 end

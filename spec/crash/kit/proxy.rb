@@ -38,6 +38,8 @@ require_relative "resp"
 #   moment :before    has come, and Redis has not seen it; it never will if the signal is KILL, else it passes then
 #          :sent      was carried out by Redis, and the peer has not seen the answer
 #          :answered  and its answer was delivered
+#          :message   none: the nth message to the peer that a push has claimed a job for it has come, and is not delivered, whatever
+#                     the signal is
 # Scripts are known by the SHA-1 of their texts in core/src/wire/scripts.inc, or in `scripts:`, the path of another one; nil stands for
 # every other script.
 class Proxy
@@ -190,6 +192,11 @@ class Proxy
 
     def down(bytes)
       @answers.take(bytes).each_with_object(+"".b) do |answer, passes|
+        if message?(answer)
+          return nil if act
+
+          next
+        end
         aimed = @owed.shift && !unknown?(answer)
         return nil if aimed && @step.moment == :sent && act
 
@@ -209,7 +216,11 @@ class Proxy
     private
 
     def aimed?(request)
-      !@acted && @names.of(request) == @step.script && (@step.only.nil? || @step.only.call(request)) && (@seen += 1) >= @step.nth
+      @step.moment != :message && !@acted && @names.of(request) == @step.script && (@step.only.nil? || @step.only.call(request)) && (@seen += 1) >= @step.nth
+    end
+
+    def message?(answer)
+      @step.moment == :message && !@acted && answer.match?(/\A\*3\r\n\$7\r\nmessage\r\n.*\r\n=/mn) && (@seen += 1) >= @step.nth
     end
 
     # Redis did not know the script, so it will be asked again.
