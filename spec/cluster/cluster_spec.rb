@@ -13,7 +13,7 @@ RSpec.describe "Redis Cluster" do
   SECONDS = Figures.count(6, 180)
   BY_SLOT = /{(.*?)}/n
 
-  before { with_redis(redis: ClusterSetup) }
+  before { |example| with_redis(redis: ClusterSetup) unless example.metadata[:own] }
 
   def cluster = redis.cluster
 
@@ -180,5 +180,56 @@ RSpec.describe "Redis Cluster" do
     crowd.close
     expect(kit.journal.lines.select { |line| line.kind == "start" }.map(&:pid).uniq.size).to be > 3
     expect(kit.verdict.faults).to eq({})
+  end
+
+  # ---- rights and TLS
+
+  # A server and pushes of Ruby at this URL, with a worker of the kit's.
+  def work_at(url, name)
+    Seriatim.redis = url
+    kit.queue(name, shards_count: 24)
+    worker = kit.worker("ruby", queue: name, url: url)
+    kit.push(name, (1..100).map { |number| "id#{number}" }, 1)
+    kit.drain
+    expect(worker.stop).to eq(0), worker.log
+    expect(kit[name].actions.check[:findings]).to eq([])
+    expect(kit.verdict.faults).to eq({})
+  end
+
+  # The commands of docs/internals/protocol.md that make the user.
+  def make_user(*more)
+    page = File.read(File.expand_path("../../docs/internals/protocol.md", __dir__))
+    lines = page.scan(/^ACL SETUSER jobs .*$/)
+    cluster.nodes.each { |node| [*lines, *more].each { |line| node.call(*line.split) } }
+    cluster.url.sub("://", "://jobs:PASSWORD@")
+  end
+
+  it "R-CLUSTER-7 works with the rights that the page names, and names those that a user lacks" do
+    work_at(make_user("ACL SETUSER jobs +asking +cluster|slots"), "Rights")
+    Seriatim.redis = make_user("ACL SETUSER jobs -cluster") + "/0"
+    kit.queue("Refused", shards_count: 3)
+    expect { kit["Refused"].perform_async([{ id: 1 }]) }.to raise_error(Seriatim::AuthError, /cluster\|slots/)
+  end
+
+  def make_certificates(folder)
+    commands = ["req -x509 -newkey rsa:2048 -nodes -days 2 -subj /CN=ca -keyout ca.key -out ca.crt",
+                "req -newkey rsa:2048 -nodes -subj /CN=127.0.0.1 -keyout server.key -out server.csr",
+                "x509 -req -in server.csr -CA ca.crt -CAkey ca.key -CAcreateserial -days 2 -extfile names -out server.crt"]
+    File.write("#{folder}/names", "subjectAltName=IP:127.0.0.1")
+    commands.each { |words| system("openssl", *words.split, chdir: folder, err: File::NULL) or raise "openssl #{words}" }
+  end
+
+  it "R-CLUSTER-8 works over TLS, also after a failover", own: true do
+    Dir.mktmpdir do |folder|
+      make_certificates(folder)
+      ENV["SSL_CERT_FILE"] = "#{folder}/ca.crt"
+      @own_redis = ClusterSetup.new(tls: folder)
+      @kit = Kit.new(seed: RSpec.configuration.seed, redis: @own_redis)
+      work_at(redis.url, "Secured")
+      cluster.failover(cluster.masters.first)
+      work_at(redis.url, "SecuredAgain")
+    ensure
+      ENV.delete("SSL_CERT_FILE")
+    end
   end
 end

@@ -15,10 +15,10 @@ class RedisCluster
     attr_reader :port, :bus_port, :id, :server
 
     # @param arguments [Array<String>] further options of redis-server
-    def initialize(arguments, port: RedisServer.free_port, bus_port: RedisServer.free_port)
+    def initialize(arguments, tls: nil, port: RedisServer.free_port, bus_port: RedisServer.free_port)
       @port = port
       @bus_port = bus_port
-      @server = RedisServer.new("--port", port.to_s, "--bind", "127.0.0.1", "--cluster-enabled", "yes", "--cluster-port", bus_port.to_s,
+      @server = RedisServer.new(*(tls ? secured(tls) : ["--port", port.to_s]), "--bind", "127.0.0.1", "--cluster-enabled", "yes", "--cluster-port", bus_port.to_s,
                                 "--cluster-node-timeout", NODE_TIMEOUT_MS.to_s, "--cluster-allow-replica-migration", "no",
                                 "--repl-diskless-sync-delay", "0", *arguments)
       @id = call("CLUSTER", "MYID")
@@ -69,6 +69,13 @@ class RedisCluster
       kill if @running
       server.remove
     end
+
+    private
+
+    def secured(folder)
+      ["--port", "0", "--tls-port", port.to_s, "--tls-cluster", "yes", "--tls-replication", "yes", "--tls-auth-clients", "no",
+       "--tls-cert-file", "#{folder}/server.crt", "--tls-key-file", "#{folder}/server.key", "--tls-ca-cert-file", "#{folder}/ca.crt"]
+    end
   end
 
   attr_reader :nodes
@@ -76,8 +83,10 @@ class RedisCluster
   # @param masters [Integer] among which the slots are divided evenly
   # @param replicas [Integer] of each master
   # @param arguments [Array<String>] further options of each redis-server
-  def initialize(masters: 3, replicas: 1, arguments: [])
+  # @param tls [String, nil] the folder of server.crt, server.key and ca.crt: everything goes over TLS then
+  def initialize(masters: 3, replicas: 1, arguments: [], tls: nil)
     @arguments = arguments
+    @tls = tls
     @nodes = start_nodes(masters * (1 + replicas))
     join(@nodes.first(masters), @nodes.drop(masters))
   rescue StandardError
@@ -86,7 +95,7 @@ class RedisCluster
   end
 
   # @param seeds [Array<Node>] whose addresses stand in it
-  def url(seeds = nodes) = "redis+cluster://#{seeds.map(&:address).join(",")}"
+  def url(seeds = nodes) = "#{@tls ? "rediss" : "redis"}+cluster://#{seeds.map(&:address).join(",")}"
 
   # Ends all processes and removes their folders.
   def remove = Array(@nodes).each(&:remove)
@@ -189,7 +198,7 @@ class RedisCluster
 
   # @return [Node] a master without slots; see rebalance
   def add_master
-    node = Node.new(@arguments)
+    node = Node.new(@arguments, tls: @tls)
     nodes << node
     meet(node, nodes - [node])
     await("the new master is not known to all") { knows_all? }
@@ -238,7 +247,7 @@ class RedisCluster
   def start_nodes(count)
     ports = []
     ports |= [RedisServer.free_port] until ports.size == 2 * count
-    ports.each_slice(2).map { |port, bus_port| Thread.new { Node.new(@arguments, port:, bus_port:) } }.map(&:value)
+    ports.each_slice(2).map { |port, bus_port| Thread.new { Node.new(@arguments, tls: @tls, port:, bus_port:) } }.map(&:value)
   end
 
   def join(masters, replicas)
