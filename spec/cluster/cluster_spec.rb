@@ -1,5 +1,6 @@
 # frozen_string_literal: true
 
+require "net/http"
 require "zlib"
 require_relative "../crash/kit/all_languages"
 require_relative "../crash/kit/failover_checker"
@@ -11,6 +12,7 @@ RSpec.describe "Redis Cluster" do
   include AllLanguages
 
   SECONDS = Figures.count(6, 180)
+  PAUSE = Figures.count(0.005, 0.4) # between two pushes; fetch shows up to 1,000 payloads of an id
   BY_SLOT = /{(.*?)}/n
 
   before { |example| with_redis(redis: ClusterSetup) unless example.metadata[:own] }
@@ -62,7 +64,7 @@ RSpec.describe "Redis Cluster" do
 
   it "F37, R-CLUSTER-3 nothing is lost, reordered or run twice while slots move under load and masters forget the scripts" do
     moved = 0
-    under_load(SECONDS) do
+    under_load(SECONDS, pause: PAUSE) do
       move_slots(slots("Storm", 8), 8)
       moved += 8
     end
@@ -109,7 +111,7 @@ RSpec.describe "Redis Cluster" do
 
   it "F38, R-CLUSTER-4 a failover by command loses nothing and refuses nothing" do
     failovers = 0
-    under_load(SECONDS) do
+    under_load(SECONDS, pause: PAUSE) do
       cluster.failover(cluster.masters[failovers % 3])
       failovers += 1
       cluster.await_whole
@@ -180,6 +182,33 @@ RSpec.describe "Redis Cluster" do
     crowd.close
     expect(kit.journal.lines.select { |line| line.kind == "start" }.map(&:pid).uniq.size).to be > 3
     expect(kit.verdict.faults).to eq({})
+  end
+
+  # ---- the dashboard
+
+  def get(port, path) = JSON.parse(Net::HTTP.get(URI("http://127.0.0.1:#{port}#{path}")))
+
+  # A dashboard in Ruby and one in Python, when they answer.
+  def with_dashboards
+    %w[ruby python].each do |host|
+      port = RedisServer.free_port
+      kit.web(host, port)
+      kit.eventually { Net::HTTP.get(URI("http://127.0.0.1:#{port}/livez")) rescue nil } # rubocop:disable Style/RescueModifier
+      yield port
+    end
+  end
+
+  it "R-CLUSTER-9 shows all masters with their slots, and the master of each shard, also after a failover" do
+    kit.queue("Shown", shards_count: 24)
+    kit.push("Shown", (1..100).map { |number| "id#{number}" }, 1)
+    cluster.failover(cluster.masters.first)
+    with_dashboards do |port|
+      found = get(port, "/api/web/dashboard")
+      expect(found["masters"].to_h { |master| master.values_at("address", "slots") }).to eq(cluster.masters.to_h { |node| [node.address, node.slots.size] })
+      expect(found["queues"].map { |queue| queue["name"] }).to eq(["Shown"])
+      shards = get(port, "/api/v1/queues/Shown")["shards"].map { |shard| shard["master"] }
+      expect(shards).to eq(slots("Shown", 24).map { |slot| cluster.master_of(slot).address })
+    end
   end
 
   # ---- rights and TLS
