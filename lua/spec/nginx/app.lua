@@ -176,6 +176,17 @@ function app.push_to()
   said(seriatim.push(seriatim.worker { name = arguments.queue }, { { id = arguments.id, payload = arguments.payload } }))
 end
 
+---Pushes to two queues in one block, with a turn of the other light threads in it; says what the futures have.
+function app.pipelined()
+  local arguments, futures = ngx.req.get_uri_args(), {}
+  local _, err = seriatim.pipelined(function()
+    futures[1] = app.Count:perform_async { { id = arguments.id, payload = "1" }, { id = arguments.id, payload = "2" } }
+    ngx.sleep(0.01)
+    futures[2] = app.Sleep:perform_async { { id = arguments.id, payload = "0" } }
+  end)
+  ngx.say(err and tostring(err) or ("%d %d"):format(futures[1].added, futures[2].added))
+end
+
 ---Gives the events of type Late a handler in this nginx worker (?call=on), takes it away (off), or enqueues one (enqueue&id=).
 function app.event()
   local arguments, events = ngx.req.get_uri_args(), seriatim.events "shop"

@@ -82,6 +82,16 @@ def test_each_phase_of_a_request_can_push(nginx: Nginx, path: str) -> None:
     assert crashes(nginx) == []
 
 
+def test_r_pipe_5_pushes_of_requests_side_by_side_are_written_together(nginx: Nginx) -> None:
+    with ThreadPoolExecutor(8) as pool:
+        answers = list(pool.map(lambda number: nginx.get("/pipelined", id=f"p{number}"), range(40)))
+    assert answers == [(200, "1 1")] * 40
+    wait_until(lambda: len(nginx.lines()) >= 160, "80 payloads, and 40 sleeps that begin and end")
+    for number in range(40):
+        assert [line[1] for line in nginx.lines() if line[0] == f"p{number}"] == ["1", "2"]
+    assert crashes(nginx) == []
+
+
 def test_a_phase_without_sockets_is_named(nginx: Nginx) -> None:
     refused = nginx.request("/refused", id="x").headers["X-Refused"]
     assert refused.startswith("UNSUPPORTED: nginx allows no connection in its phase header_filter")
