@@ -47,16 +47,17 @@ function wire.load(line)
   return decoded(json.load(line))
 end
 
----All lines of a file; none where there is no file.
+---All whole lines of a file; none where there is no file. Another thread may be writing the last one.
 ---@return any[]  a list
 function wire.load_lines(path)
   local found, file = seriatim.array(), io.open(path, "rb")
-  for line in file and file:lines() or function() end do
+  if not file then
+    return found
+  end
+  for line in file:read("*a"):gmatch("([^\n]*)\n") do
     found[#found + 1] = wire.load(line)
   end
-  if file then
-    file:close()
-  end
+  file:close()
   return found
 end
 
