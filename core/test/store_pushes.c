@@ -5,11 +5,19 @@
 #include <stdio.h>
 #include <string.h>
 
+static size_t runs_of(const store *s, const store_shard *sh)
+{
+    size_t runs = 0, i;
+    for (i = 0; i < s->id_count; i++)
+        runs += s->ids[i].shard == sh && s->ids[i].running;
+    return runs;
+}
+
 /* A push with a score has options. */
 static int may_hand_over(store *s, const store_id *id)
 {
     const store_shard *sh = id->shard;
-    return s->hands_over && !store_is_scored(s, id) && store_held(s, sh) < sh->window && sh->wake > s->now_us &&
+    return s->hands_over && !store_is_scored(s, id) && runs_of(s, sh) < sh->window && sh->wake > s->now_us &&
            !sh->paused && !store_is_unfinished(s, sh) && !store_first_in(s, sh, 3, 1) && !store_first_in(s, sh, 3, 2);
 }
 

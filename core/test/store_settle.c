@@ -261,6 +261,8 @@ void store_do_settle(store_conn *c, store_shard *sh, const store_arg *argv, size
     s->refused += (uint64_t)late;
     srt_resp_array(&c->out, 3 + count);
     store_say_int(c, late);
+    if (promoted)
+        sh->wake = 0;
     store_say_int(c, promoted + 2 * store_is_unfinished(s, sh));
     srt_resp_arg(&c->out, digits, digit_count);
     for (at = 0; at < count; at++)

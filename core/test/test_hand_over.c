@@ -204,6 +204,45 @@ static void test_no_more_is_claimed_than_the_window(void **state)
     close_owned(&q);
 }
 
+/* A push behind a run moves the runs of its claim to `running`. */
+static void test_runs_of_claims_that_are_no_whole_any_more_count_in_the_window(void **state)
+{
+    owned_queue q = open_owned();
+    (void)state;
+    push(&q.f, "a", "1", none);
+    hears_claim(&q);
+    push(&q.f, "a", "2", none);
+    hears(&q, "~" PREFIX);
+    assert_int_equal(number("HEXISTS " PREFIX "running a"), 1);
+    push(&q.f, "b", "1", none);
+    hears_claim(&q);
+    push(&q.f, "c", "1", none);
+    hears_claim(&q);
+    push(&q.f, "d", "1", none);
+    hears(&q, PREFIX);
+    assert_int_equal(number("LLEN " PREFIX "ready"), 1);
+    assert_int_equal(findings(&q.f, 0), 0);
+    close_owned(&q);
+}
+
+static void test_a_push_claims_past_nothing_that_became_due_by_a_settle(void **state)
+{
+    owned_queue q = open_owned();
+    message a;
+    (void)state;
+    push(&q.f, "a", "1", none);
+    a = hears_claim(&q);
+    push(&q.f, "a", "2", none);
+    hears(&q, "~" PREFIX);
+    settle_claim(&q, &a);
+    push(&q.f, "b", "1", none);
+    assert_int_equal(number("LLEN " PREFIX "ready"), 2);
+    snprintf(q.f.seen, sizeof q.f.seen, "%.0f", a.fence);
+    assert_string_equal(claim_with_window(&q.f, "5", "3"), "a b");
+    assert_int_equal(findings(&q.f, 0), 0);
+    close_owned(&q);
+}
+
 /* An id that is there already, jobs with options, more than one job, a large payload. */
 static void test_other_pushes_claim_nothing(void **state)
 {
@@ -481,6 +520,8 @@ int main(void)
         cmocka_unit_test(test_r_run_12_a_push_to_a_sleeping_owner_claims_for_it),
         cmocka_unit_test(test_a_push_that_nobody_hears_waits_as_any_other),
         cmocka_unit_test(test_no_more_is_claimed_than_the_window),
+        cmocka_unit_test(test_runs_of_claims_that_are_no_whole_any_more_count_in_the_window),
+        cmocka_unit_test(test_a_push_claims_past_nothing_that_became_due_by_a_settle),
         cmocka_unit_test(test_other_pushes_claim_nothing),
         cmocka_unit_test(test_a_shard_that_is_paused_in_doubt_or_polled_by_poppers_is_left_to_claims),
         cmocka_unit_test(test_an_acquire_and_a_release_let_no_push_claim),

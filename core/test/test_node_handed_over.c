@@ -222,18 +222,20 @@ static void test_some_nodes_and_queues_let_no_push_claim(void **state)
 static void test_a_quiet_node_withdraws_at_once(void **state)
 {
     node_and_store f = open_listener();
-    store_id *a = id_of(&f, 0, 0);
+    store_id *a = id_of(&f, 0, 0), *b = id_of(&f, 0, 1);
     seriatim_delivery *d;
     (void)state;
     srt_node_quiet(f.node, now_of(&f));
     store_push(f.store, a, 0); /* before Redis knows */
-    assert_int_equal(f.store->handed_over, 1);
+    store_push(f.store, b, 0);
+    assert_int_equal(f.store->handed_over, 2);
     pump(&f);
     has_window(&f, 0);
     assert_false(a->running); /* handed back */
-    store_push(f.store, id_of(&f, 0, 1), 0);
+    assert_false(b->running);
+    store_push(f.store, id_of(&f, 0, 2), 0);
     pump(&f);
-    assert_int_equal(f.store->handed_over, 1);
+    assert_int_equal(f.store->handed_over, 2);
     assert_int_equal(srt_node_take(f.node, 0, now_of(&f), &d), SERIATIM_AGAIN);
     f.node->groups[0].waiting++;
     close_node(&f);

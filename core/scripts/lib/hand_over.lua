@@ -8,12 +8,16 @@
 -- Where nobody is subscribed at this Redis, the job is pushed as any other, and the message is not sent: replicas and the other members
 -- of a cluster would pass it on to an owner that is subscribed there, for which nothing is claimed.
 --
+-- The window counts all runs: those of whole claims (`held`) and those that are noted in `running`, which has a field of the owner, too.
+-- A push behind a run moves the runs of its claim from the one to the other.
+--
 -- While `wake` is ahead, nothing that is due is unclaimed, so nothing is overtaken. Left to the general path is what needs more than this
 -- claim writes: a history, scheduled payloads of the id (unique), poppers that wait, a shard that is paused, in doubt or unfinished.
 if held < window and wake > now and #ARGV == 8 and ARGV[5] == '2' and ARGV[6] == '0' and history == 0 and ARGV[4] ~= 'unique'
   and flags % FLAG_CHANGED == 0 and asleep <= now and #ARGV[8] <= 2000 then
   -- include apart: owner
-  local listeners = redis.pcall('PUBSUB', 'NUMSUB', owner_channel())[2] or 0 -- an ACL user may lack the command
+  local is_room = held + call('HLEN', RUNNING) - 1 < window
+  local listeners = is_room and redis.pcall('PUBSUB', 'NUMSUB', owner_channel())[2] or 0 -- an ACL user may lack the command
   local job_id, stamp = ARGV[7], max(tick + 1, now)
   local record = '\0' .. pack('<d', stamp) .. ARGV[8]
   -- The first write proves the type of its key, and that there is memory. Behind it no error may end the script with a part written.

@@ -237,6 +237,8 @@ else
     end
   end
   refused = refused + late
+  -- The owner claims what became due, as soon as it has this answer: until then no push may claim past it (hand_over.lua).
+  if promoted > 0 then wake = 0 end
   if is(FLAG_UNFINISHED) then promoted = promoted + SAYS_UNFINISHED end
   answer = {late, promoted, checkpoints, unpack(exhausted)}
 end

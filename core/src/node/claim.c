@@ -265,6 +265,10 @@ void srt_shard_claimed(srt_node *node, srt_shard *s, const srt_request *r, const
     s->changed_meanwhile = 0;
     if (reply->count > 10 && !past && claim_take(node, s, reply, now) != SERIATIM_OK)
         s->reconcile = 1;
+    /* Pushes may have claimed more than once before they knew that this node wants nothing: each answer has one claim.
+     */
+    if (reply->count > 10 && !s->reconcile && (node->quiet || s->paused))
+        srt_shard_claim(node, s, 0, SRT_CLAIM_READY, now);
     if (had_suspect && node->quarantine.step == SRT_QUARANTINE_CLAIM)
         srt_quarantine_end(node);
 }
