@@ -12,6 +12,8 @@ module CProgram
   KIT = File.expand_path("..", __dir__)
   FLAGS = %w[-std=c99 -Wall -Wextra -Wpedantic -Wconversion -Wshadow -Wstrict-prototypes -O0].freeze # compiling takes longer than what the programs do
 
+  LOCK = Mutex.new # threads of one process ask for the same program
+
   module_function
 
   def worker(core = CORE) = build("worker", core)
@@ -25,7 +27,7 @@ module CProgram
   def build(name, core)
     units = ["#{KIT}/#{name}.c", "#{KIT}/journal.c", "#{core}/src/all.c"]
     path = File.join(FOLDER, "#{name}-#{digest(units + Dir["#{KIT}/*.h", "#{core}/{src,include}/**/*.{c,h,inc}"].sort)}")
-    compile(units, core, path) unless File.exist?(path)
+    LOCK.synchronize { compile(units, core, path) unless File.exist?(path) }
     path
   end
 
