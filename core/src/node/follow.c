@@ -1,8 +1,8 @@
 /* follow.c - follows the map of a Redis Cluster: what a shard does whose master is another one, or is back. */
 #include "node/node_state.h"
 
-#define HELD_MS                                                                                                        \
-    1000 /* after this time the host is told that requests wait for a slot; once, until none waits any more */
+/* After this time the host is told that requests wait for a slot; once, until none waits any more. */
+#define HELD_MS 1000
 
 /* What was answered before a connection ended, or by another master, may have changed: the shard asks again. */
 void srt_shard_check(srt_node *n, srt_shard *s, int64_t now)
