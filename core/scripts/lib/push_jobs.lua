@@ -118,6 +118,7 @@ if rest[1] then
     return r
   end
 
+  if not PLACES[WAITING] then return error_reply('ERR wrong on_waiting') end
   local WRONG = 'ERR wrong options'
   for j = 1, #rest do
     local options = options_of(rest[j])
