@@ -302,14 +302,18 @@ static int has_id(const seriatim_delivery *d, const seriatim_claimed *job)
 
 /*
  * One process never runs one id twice at once, but for a run whose time is over; and where no process is killed or
- * frozen, no two processes do.
+ * frozen, no two processes do. After a failover that has forgotten that a node acquired a shard nobody can know of its
+ * runs there: fences decide which of them is accepted.
  */
 static void check_one_run(sim *s, const sim_node *n, const sim_thread *t, const seriatim_claimed *job)
 {
+    const char *forgotten = store_find(s->store, job->id, job->id_len)->shard->forgotten_owner;
     size_t i, k;
     for (i = 0; i < s->p->nodes; i++) {
         const sim_node *other = &s->nodes[i];
         if (!other->node || !(s->p->outages || (other == n && s->p->ttr <= 0)))
+            continue;
+        if (other != n && strcmp(forgotten, other->id) == 0)
             continue;
         for (k = 0; k < s->p->threads; k++)
             if (&other->threads[k] != t && has_id(other->threads[k].delivery, job))

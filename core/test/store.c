@@ -93,6 +93,9 @@ void store_copy(const store *s, store_image *image)
 void store_restore(store *s, store_image *image)
 {
     size_t i;
+    for (i = 0; i < s->shard_count; i++)
+        if (strcmp(image->shards[i].owner, s->shards[i].owner) != 0)
+            memcpy(image->shards[i].forgotten_owner, s->shards[i].owner, sizeof s->shards[i].owner);
     memcpy(s->shards, image->shards, sizeof s->shards);
     memcpy(s->members, image->members, sizeof s->members);
     s->member_count = image->member_count;

@@ -215,6 +215,8 @@ void store_do_acquire(store_conn *c, store_shard *sh, const store_arg *argv, siz
         srt_resp_arg_int(&c->out, sh->lease);
         return;
     }
+    if (store_arg_is(argv[1], sh->forgotten_owner))
+        sh->forgotten_owner[0] = '\0';
     sh->lease = store_advance(s, sh);
     sh->wake = 0;
     sh->window = 0;
