@@ -112,7 +112,7 @@ static void fuzz_registry(fuzz_input *in)
             answer = fuzz_text(in, 64, 1, &len); /* as resp.h gives strings */
             if (srt_queue_set_layout(&registry, queue, answer, len, &error) == SERIATIM_OK && queue->shards_count)
                 FUZZ_CHECK(queue->shards_count <= SERIATIM_MAX_SHARDS &&
-                           queue->shards[queue->shards_count - 1].args.len > 0);
+                           queue->shards[queue->shards_count - 1]->args.len > 0);
             free(answer);
         }
         free_settings(&s);

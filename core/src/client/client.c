@@ -214,7 +214,7 @@ void srt_client_mark_left(srt_request *request)
 srt_request *srt_client_shard_request(seriatim_client *c, srt_queue *queue, unsigned shard, int script)
 {
     srt_request *r =
-        srt_session_begin(srt_cluster_pool(&c->cluster), script, &queue->shards[shard].args, SRT_SHARD_KEYS);
+        srt_session_begin(srt_cluster_pool(&c->cluster), script, &queue->shards[shard]->args, SRT_SHARD_KEYS);
     if (!r) {
         client_fail_plain(c, SERIATIM_NOMEM);
         return NULL;

@@ -197,14 +197,14 @@ int srt_integrity_send_namespace(seriatim_client *c, srt_queue *queue)
 int srt_integrity_on_layout(seriatim_client *c, integrity_state *k, const srt_request *r, const srt_reply *reply)
 {
     const srt_token *at = reply->tokens + 1;
-    int64_t generation, shards;
+    srt_layout layout;
     srt_settings settings = {0};
     seriatim_error error;
     if (reply->count < 2 || at->type != SRT_STRING)
         return srt_operator_protocol(c, "layout");
     if (at->len == 0) /* it was deleted meanwhile */
         return SERIATIM_OK;
-    if (srt_layout_read(at->data, at->len, &generation, &shards, NULL) != SERIATIM_OK)
+    if (srt_layout_read(at->data, at->len, &layout, NULL) != SERIATIM_OK)
         return srt_integrity_find_plain(c, k, "layout", k->queues[r->place].name,
                                         "the layout of the queue cannot be read");
     if (srt_settings_take(&settings, at + 1, reply->count - 2, &error) != SERIATIM_OK)

@@ -66,7 +66,7 @@ int srt_listener_add(seriatim_client *c, srt_queue *queue)
         return SERIATIM_NOMEM;
     for (; queue->pop_channels < queue->shards_count; queue->pop_channels++, l->count++) {
         size_t len = l->channels.len;
-        if (listener_add_shard(l, &queue->shards[queue->pop_channels]) == SERIATIM_OK)
+        if (listener_add_shard(l, queue->shards[queue->pop_channels]) == SERIATIM_OK)
             continue;
         l->channels.len = len;
         l->channels.failed = 0;

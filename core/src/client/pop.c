@@ -56,7 +56,7 @@ static void pop_release(seriatim_client *c)
 srt_request *srt_pop_request(seriatim_client *c, const srt_queue *queue, unsigned shard, int script)
 {
     srt_request *r =
-        srt_session_begin(srt_cluster_pool(&c->cluster), script, &queue->shards[shard].args, SRT_SHARD_KEYS);
+        srt_session_begin(srt_cluster_pool(&c->cluster), script, &queue->shards[shard]->args, SRT_SHARD_KEYS);
     if (!r) {
         srt_operator_nomem(c);
         return NULL;
@@ -144,7 +144,7 @@ int srt_client_channels(const seriatim_client *c, srt_bytes *names)
     for (i = 0; i < p->queue_count; i++) {
         const srt_queue *queue = c->registry.queues[p->queues[i]];
         for (shard = 0; shard < queue->shards_count; shard++) {
-            srt_listener_name(names, &queue->shards[shard]);
+            srt_listener_name(names, queue->shards[shard]);
             srt_bytes_add(names, "", 1);
         }
     }

@@ -9,7 +9,7 @@
 /* The key under which a shard remembers what this client pushed last. */
 void srt_push_token_arg(const seriatim_client *c, const srt_queue *queue, unsigned shard, srt_request *r)
 {
-    const srt_bytes *prefix = &queue->shards[shard].prefix;
+    const srt_bytes *prefix = &queue->shards[shard]->prefix;
     size_t len = prefix->len + 5 + SRT_IDENTITY, size = srt_resp_arg_size(len);
     char *at = srt_bytes_reserve(&r->tail, size);
     if (!at)
@@ -70,7 +70,7 @@ int srt_push_send_chunk(seriatim_client *c, size_t i)
     int script = p->outbox[0] ? srt_script_push_outbox : srt_script_push;
     const srt_queue *queue = c->registry.queues[c->queue];
     srt_request *r =
-        srt_session_begin(srt_cluster_pool(&c->cluster), script, &queue->shards[chunk->shard].args, SRT_SHARD_KEYS);
+        srt_session_begin(srt_cluster_pool(&c->cluster), script, &queue->shards[chunk->shard]->args, SRT_SHARD_KEYS);
     if (!r)
         return srt_client_fail(c, srt_fail_plain(&c->error, SERIATIM_NOMEM));
     if (!again) {
@@ -79,7 +79,7 @@ int srt_push_send_chunk(seriatim_client *c, size_t i)
     }
     srt_push_token_arg(c, queue, chunk->shard, r);
     if (p->outbox[0])
-        push_outbox_arg(p, &queue->shards[chunk->shard].prefix, r);
+        push_outbox_arg(p, &queue->shards[chunk->shard]->prefix, r);
     r->keys = r->args;
     srt_request_int(r, queue->generation);
     srt_request_int(r, chunk->sequence);

@@ -3,9 +3,11 @@
 #include "wire/resp.h"
 
 #include <math.h>
+#include <stdio.h>
 #include <string.h>
 
 #define REGISTRY_SCHEMA 3 /* of what scripts keep in Redis; layout.lua writes it */
+#define REGISTRY_MOVED 4  /* of a queue whose number of shards changes, or became smaller */
 
 void seriatim_job_init(seriatim_job *job)
 {
@@ -27,14 +29,17 @@ int srt_registry_init(srt_registry *r, const seriatim_allocator *mem, const char
 void srt_queue_forget_layout(const srt_registry *r, srt_queue *queue)
 {
     unsigned i;
-    for (i = 0; queue->shards && i < queue->shards_count; i++) {
-        srt_bytes_free(&queue->shards[i].prefix);
-        srt_bytes_free(&queue->shards[i].args);
+    for (i = 0; i < queue->shards_known; i++) {
+        srt_bytes_free(&queue->shards[i]->prefix);
+        srt_bytes_free(&queue->shards[i]->args);
+        srt_free(r->mem, queue->shards[i], sizeof *queue->shards[i]);
     }
-    srt_free(r->mem, queue->shards, queue->shards_count * sizeof *queue->shards);
+    srt_free(r->mem, queue->shards, queue->shards_cap * sizeof *queue->shards);
     queue->shards = NULL;
-    queue->shards_count = 0;
+    queue->shards_cap = 0;
+    queue->shards_count = queue->old_count = queue->most_count = queue->shards_known = 0;
     queue->generation = 0;
+    queue->layout[0] = '\0';
 }
 
 void srt_registry_free(srt_registry *r)
@@ -134,26 +139,36 @@ int srt_registry_add(srt_registry *r, const seriatim_queue_settings *s, srt_queu
     return SERIATIM_OK;
 }
 
+static int queue_add_shard(srt_registry *r, srt_queue *queue)
+{
+    srt_shard_keys *keys = srt_alloc(r->mem, sizeof *keys);
+    if (!keys)
+        return SERIATIM_NOMEM;
+    srt_bytes_init(&keys->prefix, r->mem);
+    srt_bytes_init(&keys->args, r->mem);
+    srt_key_shard(&keys->prefix, r->ns.data, queue->name.data, queue->name.len, queue->shards_known);
+    if (!keys->prefix.failed)
+        srt_key_shard_args(&keys->args, keys->prefix.data, keys->prefix.len);
+    if (keys->prefix.failed || keys->args.failed) {
+        srt_bytes_free(&keys->prefix);
+        srt_bytes_free(&keys->args);
+        srt_free(r->mem, keys, sizeof *keys);
+        return SERIATIM_NOMEM;
+    }
+    queue->shards[queue->shards_known++] = keys;
+    return SERIATIM_OK;
+}
+
+/* Makes the keys of this many shards, as far as they are not there. */
 static int queue_make_shards(srt_registry *r, srt_queue *queue, unsigned count)
 {
-    unsigned i;
-    int failed = 0;
-    queue->shards = srt_alloc(r->mem, count * sizeof *queue->shards);
-    if (!queue->shards)
-        return SERIATIM_NOMEM;
-    queue->shards_count = count;
-    for (i = 0; i < count; i++) {
-        srt_shard_keys *keys = &queue->shards[i];
-        srt_bytes_init(&keys->prefix, r->mem);
-        srt_bytes_init(&keys->args, r->mem);
-        srt_key_shard(&keys->prefix, r->ns.data, queue->name.data, queue->name.len, i);
-        if (!keys->prefix.failed)
-            srt_key_shard_args(&keys->args, keys->prefix.data, keys->prefix.len);
-        failed |= keys->prefix.failed || keys->args.failed;
-    }
-    if (failed)
-        srt_queue_forget_layout(r, queue);
-    return failed ? SERIATIM_NOMEM : SERIATIM_OK;
+    void *shards = queue->shards;
+    int status = srt_grow(r->mem, &shards, &queue->shards_cap, count, sizeof *queue->shards);
+    if (status == SERIATIM_OK)
+        queue->shards = shards;
+    while (status == SERIATIM_OK && queue->shards_known < count)
+        status = queue_add_shard(r, queue);
+    return status;
 }
 
 /* The next word of a layout, up to a space or the end; a missing one is empty. */
@@ -166,20 +181,35 @@ static srt_token layout_word(const char **at, size_t *left)
     return word;
 }
 
-int srt_layout_read(const char *text, size_t len, int64_t *generation, int64_t *shards, seriatim_error *error)
+/* The next word as a number of shards; 0: it is no such number. */
+static unsigned layout_shards(const char **at, size_t *left)
+{
+    srt_token word = layout_word(at, left);
+    int64_t shards = srt_token_int(&word);
+    return shards >= 1 && shards <= SERIATIM_MAX_SHARDS ? (unsigned)shards : 0;
+}
+
+int srt_layout_read(const char *text, size_t len, srt_layout *layout, seriatim_error *error)
 {
     const char *at = text ? text : "";
     size_t left = text ? len : 0;
     srt_token word = layout_word(&at, &left);
     int64_t schema;
-    *generation = srt_token_int(&word);
-    word = layout_word(&at, &left);
-    *shards = srt_token_int(&word);
-    if (*generation < 1 || *shards < 1 || *shards > SERIATIM_MAX_SHARDS)
-        return srt_fail(error, SERIATIM_PROTOCOL, "layout of the queue cannot be read: %.60s", text ? text : "");
+    layout->generation = srt_token_int(&word);
+    layout->shards = layout->most = layout_shards(&at, &left);
+    layout->old = 0;
     word = layout_word(&at, &left);
     schema = word.len ? srt_token_int(&word) : 1;
-    if (schema == REGISTRY_SCHEMA && left == 0)
+    if (layout->generation >= 1 && layout->shards && schema == REGISTRY_MOVED) {
+        layout->old = layout_shards(&at, &left);
+        layout->most = layout_shards(&at, &left);
+        if (left > 0 || layout->most < layout->shards || layout->most < layout->old)
+            layout->shards = 0;
+    }
+    if (layout->generation < 1 || !layout->shards)
+        return srt_fail(error, SERIATIM_PROTOCOL, "layout of the queue cannot be read: %.*s",
+                        (int)(text && len < 60 ? len : 60), text ? text : "");
+    if (schema == REGISTRY_MOVED || (schema == REGISTRY_SCHEMA && left == 0))
         return SERIATIM_OK;
     return srt_fail(error, SERIATIM_UNSUPPORTED,
                     "the queue is of schema %.*s, which %s version made; this one knows schema %d",
@@ -187,25 +217,61 @@ int srt_layout_read(const char *text, size_t len, int64_t *generation, int64_t *
                     schema < REGISTRY_SCHEMA ? "an earlier" : "a later", REGISTRY_SCHEMA);
 }
 
+void srt_layout_write(const srt_layout *layout, char text[SRT_LAYOUT_TEXT])
+{
+    if (layout->old == 0 && layout->most == layout->shards)
+        snprintf(text, SRT_LAYOUT_TEXT, "%lld %u %d", (long long)layout->generation, layout->shards, REGISTRY_SCHEMA);
+    else
+        snprintf(text, SRT_LAYOUT_TEXT, "%lld %u %d %u %u", (long long)layout->generation, layout->shards,
+                 REGISTRY_MOVED, layout->old, layout->most);
+}
+
+int srt_layout_refused(const char *message, int64_t *generation, const char **text, size_t *len)
+{
+    static const char word[] = "GENERATION ";
+    const char *at = strstr(message, word);
+    size_t left;
+    srt_token number;
+    if (!at)
+        return 0;
+    at += sizeof word - 1;
+    left = strlen(at);
+    number = layout_word(&at, &left);
+    *generation = srt_token_int(&number);
+    *text = at;
+    *len = left;
+    return *generation != 0;
+}
+
+unsigned srt_queue_addressed(const srt_queue *queue)
+{
+    return queue->old_count > queue->shards_count ? queue->old_count : queue->shards_count;
+}
+
 int srt_queue_with_shards(srt_registry *r, srt_queue *queue, unsigned count, int64_t generation)
 {
-    if (queue_make_shards(r, queue, count) != SERIATIM_OK)
+    if (queue_make_shards(r, queue, count) != SERIATIM_OK) {
+        srt_queue_forget_layout(r, queue);
         return SERIATIM_NOMEM;
+    }
+    queue->shards_count = queue->most_count = count;
     queue->generation = generation;
     return SERIATIM_OK;
 }
 
 int srt_queue_set_layout(srt_registry *r, srt_queue *queue, const char *answer, size_t len, seriatim_error *error)
 {
-    int64_t generation, shards;
-    int status = srt_layout_read(answer, len, &generation, &shards, error);
+    srt_layout layout;
+    int status = srt_layout_read(answer, len, &layout, error);
     if (status != SERIATIM_OK)
         return status;
-    if (queue->generation == generation && queue->shards_count == (unsigned)shards)
-        return SERIATIM_OK;
-    srt_queue_forget_layout(r, queue);
-    if (srt_queue_with_shards(r, queue, (unsigned)shards, generation) != SERIATIM_OK)
+    if (queue_make_shards(r, queue, layout.most) != SERIATIM_OK)
         return srt_fail_plain(error, SERIATIM_NOMEM);
+    queue->generation = layout.generation;
+    queue->shards_count = layout.shards;
+    queue->old_count = layout.old;
+    queue->most_count = layout.most;
+    srt_layout_write(&layout, queue->layout);
     return SERIATIM_OK;
 }
 

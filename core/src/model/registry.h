@@ -12,6 +12,19 @@ typedef struct srt_shard_keys {
     srt_bytes args;   /* the shard's KEYS, encoded */
 } srt_shard_keys;
 
+#define SRT_LAYOUT_TEXT 64 /* bytes of the text of a layout, NUL included */
+
+/*
+ * How many shards a queue has. Its text in Redis is `generation shards 3`, or, while ids move from one number of shards
+ * to another and of a queue that once had more shards, `generation shards 4 old most`.
+ */
+typedef struct srt_layout {
+    int64_t generation;
+    unsigned shards; /* where ids belong */
+    unsigned old;    /* while ids move: the number of shards where they belonged before; else 0 */
+    unsigned most;   /* shards that the queue ever had */
+} srt_layout;
+
 /* Settings that each process takes from its own worker; Redis does not store them. */
 typedef struct srt_own_settings {
 #define X(kind, name, ...) SERIATIM_FIELD_##kind name;
@@ -30,8 +43,15 @@ typedef struct srt_queue {
     uint32_t warned; /* checksum of the difference between code and Redis that was last told */
     /* The layout as Redis has it; generation 0 until it is known. */
     int64_t generation;
-    unsigned shards_count;
-    srt_shard_keys *shards;
+    unsigned shards_count; /* where ids belong */
+    unsigned old_count;    /* while ids move: where they belonged before; else 0 */
+    unsigned most_count;   /* shards that it ever had: some may hold figures of jobs that have ended */
+    char layout[SRT_LAYOUT_TEXT];
+    /* Of shards that were in a layout that this process has seen, the first shards_known of most_count or more. They
+     * stay where they are, also when the layout changes, until the layout is forgotten. */
+    srt_shard_keys **shards;
+    unsigned shards_known;
+    size_t shards_cap;
     size_t running; /* of a node: ids of all its shards that threads run now */
     /* Of a node: */
     int withdrawn; /* it serves the queue no more */
@@ -66,8 +86,21 @@ int srt_registry_add(srt_registry *r, const seriatim_queue_settings *settings, s
 size_t srt_registry_number(const srt_registry *r, const char *name, size_t len);
 srt_queue *srt_registry_find(const srt_registry *r, const char *name, size_t len); /* or NULL */
 
-/* Reads 'generation shards schema' as layout.lua answers it. PROTOCOL, or UNSUPPORTED for another version's schema. */
-int srt_layout_read(const char *text, size_t len, int64_t *generation, int64_t *shards, seriatim_error *error);
+/*
+ * Reads the text of a layout as layout.lua answers it. PROTOCOL, or UNSUPPORTED for another version's schema; then
+ * *layout is not to be used.
+ */
+int srt_layout_read(const char *text, size_t len, srt_layout *layout, seriatim_error *error);
+/* The opposite. */
+void srt_layout_write(const srt_layout *layout, char text[SRT_LAYOUT_TEXT]);
+/*
+ * Takes the message of a SERIATIM_GENERATION error apart: the generation of the shard (negative: closed for a deletion)
+ * and the layout that it was turned to, borrowed; *len is 0 if it was never turned. Returns 0 if the message says no
+ * generation.
+ */
+int srt_layout_refused(const char *message, int64_t *generation, const char **text, size_t *len);
+/* How many shards hold ids, or may: while ids move, the greater of both numbers. */
+unsigned srt_queue_addressed(const srt_queue *queue);
 /* Stores the layout of such a text in the queue, and makes the keys of its shards. */
 int srt_queue_set_layout(srt_registry *r, srt_queue *queue, const char *answer, size_t len, seriatim_error *error);
 /*

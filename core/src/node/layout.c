@@ -55,7 +55,7 @@ static int add_shard(srt_node *n, size_t worker, unsigned index)
     s->queue = n->workers[worker];
     s->worker = worker;
     s->index = index;
-    s->keys = &s->queue->shards[index];
+    s->keys = s->queue->shards[index];
     s->slot = srt_key_slot(s->keys->prefix.data, s->keys->prefix.len);
     s->master = srt_shard_master(n, s);
     s->wake_at = s->due_at = s->unproven_at = s->suspect_at = SRT_NEVER;

@@ -192,10 +192,10 @@ static void sample_on_layout(srt_node *n, const srt_reply *reply)
 {
     srt_sampler *s = &n->sampler;
     const srt_token *text = &reply->tokens[0];
-    int64_t shards;
-    if (text->type == SRT_STRING &&
-        srt_layout_read(text->data, text->len, &s->generation, &shards, NULL) == SERIATIM_OK) {
-        s->shards = (unsigned)shards;
+    srt_layout layout;
+    if (text->type == SRT_STRING && srt_layout_read(text->data, text->len, &layout, NULL) == SERIATIM_OK) {
+        s->generation = layout.generation;
+        s->shards = layout.most; /* also those that hold nothing but the figures of jobs that have ended */
         sample_shards(n);
     } else {
         sample_next(n);

@@ -69,17 +69,17 @@ static int bytes_on_reply(seriatim_client *c, srt_request *r, const srt_reply *r
     const srt_web *w = c->web;
     bytes_page *page = w->page;
     const srt_token *at = &reply->tokens[0];
-    int64_t generation, shards;
+    srt_layout layout;
     unsigned shard;
     int status = SERIATIM_OK;
     if (r->kind == BYTES_KEY) {
         page->bytes += at->type == SRT_INTEGER ? srt_token_int(at) : 0; /* no key: null */
         return SERIATIM_OK;
     }
-    if (at->type != SRT_STRING || srt_layout_read(at->data, at->len, &generation, &shards, NULL) != SERIATIM_OK)
+    if (at->type != SRT_STRING || srt_layout_read(at->data, at->len, &layout, NULL) != SERIATIM_OK)
         return SERIATIM_OK;
-    page->shards = shards;
-    page->asked = shards < BYTES_SHARDS ? shards : BYTES_SHARDS;
+    page->shards = layout.shards;
+    page->asked = page->shards < BYTES_SHARDS ? page->shards : BYTES_SHARDS;
     for (shard = 0; shard < (unsigned)page->asked && status == SERIATIM_OK; shard++)
         status = bytes_ask_shard(c, w, shard);
     return status;

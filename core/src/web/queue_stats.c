@@ -93,12 +93,12 @@ static int stats_on_nodes(seriatim_client *c, stats_state *s, const srt_reply *r
 /* A queue without a layout, or of another schema, has no shards to show. */
 static int stats_read_layout(srt_web_row *row, const srt_token *answer)
 {
-    int64_t shards;
+    srt_layout layout;
     row->shards_count = 0;
-    if (answer->type != SRT_STRING ||
-        srt_layout_read(answer->data, answer->len, &row->generation, &shards, NULL) != SERIATIM_OK)
+    if (answer->type != SRT_STRING || srt_layout_read(answer->data, answer->len, &layout, NULL) != SERIATIM_OK)
         return 0;
-    row->shards_count = (unsigned)shards;
+    row->generation = layout.generation;
+    row->shards_count = layout.shards;
     return 1;
 }
 
