@@ -358,7 +358,8 @@ const seriatim_text *seriatim_pipeline_handles(const seriatim_client *client, si
  * The calls of one trip to Redis: seriatim_ick_begin, the calls in their order, seriatim_ick_send, drive, and
  * seriatim_ick_results. Each call is checked when it is made; after SERIATIM_INVALID, whose message names the argument,
  * the trip cannot be sent. A call of more than SERIATIM_ICK_SLICE members is several scripts, which are not atomic
- * together; later calls of the trip on the same set are sent when it has ended.
+ * together. Of the calls on one set, a call of another kind, and one behind a call of several scripts, is sent when the
+ * earlier ones have ended.
  * A request whose answer was lost with its connection is sent again. Redis may then execute it twice, and what others
  * do between the two is not protected: a repeated add brings back a member that was committed meanwhile, a repeated
  * delete removes what was added meanwhile. The figures are those of the repetition: a repeated commit gives 0.

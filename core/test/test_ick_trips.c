@@ -200,6 +200,34 @@ static void test_r_ick_9_later_calls_wait_for_a_reserve_of_several_scripts(void 
     ick_leave(&u);
 }
 
+/* A script that Redis does not know is sent once more, behind what was sent meanwhile. */
+static void test_r_ick_9_calls_keep_their_order_when_redis_forgets_the_scripts(void **state)
+{
+    ick_user u = ick_join();
+    const seriatim_ick_member all[] = {ick_member("a", 1), ick_member("b", 2)};
+    const seriatim_ick_result *r;
+    (void)state;
+    assert_string_equal(ick_add_all(&u, all, 2), "2 0");
+    assert_string_equal(ick_reserve(&u, 1), "a");
+    REDIS("SCRIPT FLUSH");
+    ick_add(&u, "c", 3);
+    assert_string_equal(ick_reserve(&u, 1), "a"); /* now Redis knows these two */
+    ick_begin(&u);
+    assert_int_equal(seriatim_ick_commit(u.client, &u.ick, all, 1), SERIATIM_OK);
+    assert_int_equal(seriatim_ick_add(u.client, &u.ick, all, 1), SERIATIM_OK);
+    assert_int_equal(seriatim_ick_stats(u.client, &u.ick), SERIATIM_OK);
+    assert_int_equal(seriatim_ick_reserve(u.client, &u.ick, 3, 0), SERIATIM_OK);
+    assert_int_equal(seriatim_ick_delete(u.client, &u.ick), SERIATIM_OK);
+    r = finish_trip(&u, 5);
+    assert_int_equal(r[0].ended, 1);
+    assert_int_equal(r[1].added, 1);
+    assert_int_equal(r[2].producer.size, 3);
+    assert_int_equal(r[2].consumer.size, 0);
+    assert_int_equal(r[3].count, 3);
+    assert_int_equal(r[4].deleted, 2);
+    ick_leave(&u);
+}
+
 /* Drives both trips by turns, so that each reserves between the scripts of the other. */
 static void drive_both(ick_user *a, ick_user *b)
 {
@@ -268,6 +296,7 @@ int main(void)
         cmocka_unit_test(test_r_ick_9_a_commit_of_a_trip_has_the_token_that_it_was_made_with),
         cmocka_unit_test(test_r_ick_9_a_commit_behind_a_reserve_ends_no_later_change),
         cmocka_unit_test(test_r_ick_9_later_calls_wait_for_a_reserve_of_several_scripts),
+        cmocka_unit_test(test_r_ick_9_calls_keep_their_order_when_redis_forgets_the_scripts),
         cmocka_unit_test(test_r_ick_4_two_processes_of_one_name_both_end_a_large_reserve),
     };
     return cmocka_run_group_tests(tests, start_server, stop_server);

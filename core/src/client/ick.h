@@ -9,6 +9,13 @@ typedef enum ick_kind { ICK_ADD, ICK_RESERVE, ICK_COMMIT, ICK_EXCHANGE, ICK_STAT
 /* What the requests of an import ask for; a request of a script has ICK_SCRIPT. The number is request->kind. */
 enum { ICK_SCRIPT, ICK_VERSION, ICK_SCAN };
 
+/* A set that is called in the trip: its calls that were sent and have not ended. */
+typedef struct ick_set {
+    size_t open;
+    ick_kind kind; /* of the last of them */
+    int is_large;  /* the last of them may be several scripts */
+} ick_set;
+
 typedef struct ick_call {
     ick_kind kind;
     seriatim_text name, consumer;
@@ -25,8 +32,7 @@ typedef struct ick_call {
     seriatim_ick_member *found;
     size_t found_cap;
     size_t asked; /* its requests that have no answer */
-    int ended;
-    const struct ick_call *behind; /* the last call before it on the same set that may be several scripts, or NULL */
+    ick_set *set;
     seriatim_ick_result *result;
 } ick_call;
 
@@ -41,9 +47,9 @@ typedef struct ick_state {
     srt_bytes keys;               /* of the request that is written */
 } ick_state;
 
-/* Says behind which call each call is sent. Returns OK or NOMEM. */
+/* Gives the calls of each set their ick_set. Returns OK or NOMEM. */
 int srt_ick_order(ick_state *s);
-/* Sends what can be sent: a call waits for the end of an earlier one on its set that may be several scripts. */
+/* Sends what can be sent: see ick_may_send. */
 int srt_ick_go_on(seriatim_client *c, ick_state *s);
 int srt_ick_on_reply(seriatim_client *c, srt_request *r, const srt_reply *reply);
 

@@ -143,39 +143,47 @@ static int ick_by_set(const void *left, const void *right)
 int srt_ick_order(ick_state *s)
 {
     ick_call **calls = srt_arena_alloc(&s->memory, (s->count + 1) * sizeof *calls);
-    const ick_call *large = NULL, *last = NULL;
+    ick_set *sets = srt_arena_alloc(&s->memory, (s->count + 1) * sizeof *sets);
     size_t i;
-    if (!calls)
+    if (!calls || !sets)
         return SERIATIM_NOMEM;
+    memset(sets, 0, (s->count + 1) * sizeof *sets);
     for (i = 0; i < s->count; i++)
         calls[i] = &s->calls[i];
     qsort(calls, s->count, sizeof *calls, ick_by_set);
     for (i = 0; i < s->count; i++) {
-        ick_call *call = calls[i];
-        if (last && srt_id_compare(last->name.data, last->name.len, call->name.data, call->name.len) != 0)
-            large = NULL;
-        call->behind = large;
-        if (ick_is_large(call))
-            large = call;
-        last = call;
+        const ick_call *last = i ? calls[i - 1] : NULL;
+        int same = last &&
+                   srt_id_compare(last->name.data, last->name.len, calls[i]->name.data, calls[i]->name.len) == 0;
+        calls[i]->set = same ? last->set : &sets[i];
     }
     return SERIATIM_OK;
 }
 
 /*
- * Calls are sent without waiting for each other, except behind a call of several scripts on the same set: a later call
- * must see it whole, and a reserve between its scripts would take its reservations over.
+ * Calls are sent without waiting for each other, but on one set only calls of one kind that are one script each. A
+ * later call must see an earlier one whole, and a reserve between the scripts of another would take its reservations
+ * over. A script that Redis does not know, or whose slot is moving, is sent once more, behind what was sent meanwhile.
  */
 static int ick_may_send(const ick_call *call)
 {
-    return !call->behind || call->behind->ended;
+    const ick_set *set = call->set;
+    return set->open == 0 || (set->kind == call->kind && !set->is_large);
+}
+
+static int ick_begin_call(seriatim_client *c, ick_state *s, ick_call *call)
+{
+    call->set->open++;
+    call->set->kind = call->kind;
+    call->set->is_large = ick_is_large(call);
+    return ick_ask(c, s, call);
 }
 
 int srt_ick_go_on(seriatim_client *c, ick_state *s)
 {
     int status = SERIATIM_OK;
     while (status == SERIATIM_OK && s->begun < s->count && ick_may_send(&s->calls[s->begun]))
-        status = ick_ask(c, s, &s->calls[s->begun++]);
+        status = ick_begin_call(c, s, &s->calls[s->begun++]);
     return status;
 }
 
@@ -318,6 +326,7 @@ int srt_ick_on_reply(seriatim_client *c, srt_request *r, const srt_reply *reply)
     int status;
     call->asked--;
     status = ick_take(c, s, call, r, reply);
-    call->ended = call->asked == 0;
+    if (call->asked == 0)
+        call->set->open--;
     return status == SERIATIM_OK ? srt_ick_go_on(c, s) : status;
 }
