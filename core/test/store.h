@@ -56,7 +56,7 @@ typedef struct store_shard {
     int paused;
     size_t window; /* a push claims for the owner while fewer ids are held */
     char owner[72];
-    char forgotten_owner[72]; /* who acquired it, if a failover has forgotten that and the node has not acquired it since */
+    char forgotten_owner[72]; /* acquired it, which a failover forgot, and has not done so since */
     int64_t first_rank, last_rank;
 } store_shard;
 
