@@ -153,8 +153,8 @@ int srt_ick_order(ick_state *s)
     qsort(calls, s->count, sizeof *calls, ick_by_set);
     for (i = 0; i < s->count; i++) {
         const ick_call *last = i ? calls[i - 1] : NULL;
-        int same = last &&
-                   srt_id_compare(last->name.data, last->name.len, calls[i]->name.data, calls[i]->name.len) == 0;
+        int same =
+            last && srt_id_compare(last->name.data, last->name.len, calls[i]->name.data, calls[i]->name.len) == 0;
         calls[i]->set = same ? last->set : &sets[i];
     }
     return SERIATIM_OK;
