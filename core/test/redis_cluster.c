@@ -22,6 +22,8 @@
 #define NODE_TIMEOUT_MS "2000"
 #define AT_ONCE 100 /* keys of one GETKEYSINSLOT */
 
+redis_cluster cluster;
+
 static const char *const *more_words;
 
 /* ---- Commands ------------------------------------------------------------------------------- */
@@ -233,6 +235,20 @@ void cluster_stop(redis_cluster *c)
     for (i = 0; i < c->count; i++)
         assert_int_equal(redis_remove(&c->nodes[i].redis), 0);
     c->count = 0;
+}
+
+int redis_cluster_set_up(void **state)
+{
+    (void)state;
+    cluster_start(&cluster, NULL);
+    return 0;
+}
+
+int redis_cluster_tear_down(void **state)
+{
+    (void)state;
+    cluster_stop(&cluster);
+    return 0;
 }
 
 /* ---- Slots ---------------------------------------------------------------------------------- */

@@ -30,6 +30,11 @@ void cluster_start(redis_cluster *c, const char *const *words);
 /* Kills all of them and removes their folders; also when cluster_start failed half-way and c was zeroed before. */
 void cluster_stop(redis_cluster *c);
 
+/* The cluster of a test program, and what cmocka calls before and after its tests, of a group or of one. */
+extern redis_cluster cluster;
+int redis_cluster_set_up(void **state);
+int redis_cluster_tear_down(void **state);
+
 /* A command at this node by its socket; the caller frees the reply, which may be an error. */
 redisReply *cluster_call(redis_cluster *c, size_t node, const char *format, ...);
 /* The same without its reply, which is no error. */

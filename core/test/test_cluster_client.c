@@ -17,22 +17,6 @@
 #define SHARDS 24
 #define JOBS 300
 
-static redis_cluster cluster;
-
-static int start(void **state)
-{
-    (void)state;
-    cluster_start(&cluster, NULL);
-    return 0;
-}
-
-static int stop(void **state)
-{
-    (void)state;
-    cluster_stop(&cluster);
-    return 0;
-}
-
 static seriatim_link *open_queue(const char *queue)
 {
     return link_to_queue(cluster.url, queue, SHARDS, "list");
@@ -396,5 +380,5 @@ int main(void)
         cmocka_unit_test(test_pushes_while_a_slot_moves_to_and_fro_lose_and_tear_nothing),
         cmocka_unit_test(test_the_dashboard_shows_the_ids_and_addresses_of_all_masters),
     };
-    return cmocka_run_group_tests(tests, start, stop);
+    return cmocka_run_group_tests(tests, redis_cluster_set_up, redis_cluster_tear_down);
 }

@@ -19,22 +19,6 @@
 #define SHARDS 24
 #define JOBS 500 /* of a push */
 
-static redis_cluster cluster;
-
-static int start(void **state)
-{
-    (void)state;
-    cluster_start(&cluster, NULL);
-    return 0;
-}
-
-static int stop(void **state)
-{
-    (void)state;
-    cluster_stop(&cluster);
-    return 0;
-}
-
 static int slot_of(const char *queue, unsigned shard)
 {
     char key[64];
@@ -321,5 +305,5 @@ int main(void)
         cmocka_unit_test(test_a_master_that_is_frozen),
         cmocka_unit_test(test_a_master_that_is_added_is_found),
     };
-    return cmocka_run_group_tests(tests, start, stop);
+    return cmocka_run_group_tests(tests, redis_cluster_set_up, redis_cluster_tear_down);
 }

@@ -8,37 +8,30 @@
 #include <stdint.h>
 #include <cmocka.h>
 
-#include <hiredis/hiredis.h>
-#include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
-#include "port.h"
-#include "redis_process.h"
+#include "redis_cluster.h"
 #include "model/stored.h"
 #include "wire/keys.h"
 #include "wire/script.h"
 
 #define PREFIX "seriatim:{Q/0}:"
 
-enum { OLD, NEW }; /* the masters: OLD has all slots, and gives one away */
+enum { OLD, NEW }; /* OLD has the slot of the shard, and gives it to NEW */
 
-static struct {
-    redis_process process;
-    int port, bus;
-    redisContext *redis;
-    char id[64];
-} nodes[2];
-static char slot[8];
+static size_t masters[2];
+static redisContext *connections[2];
+static int slot;
 
 static redisReply *run(int node, const char *format, ...)
 {
     va_list args;
     redisReply *reply;
     va_start(args, format);
-    reply = redisvCommand(nodes[node].redis, format, args);
+    reply = redisvCommand(connections[node], format, args);
     va_end(args);
     assert_non_null(reply);
     return reply;
@@ -58,98 +51,45 @@ static long long number(redisReply *reply)
     return value;
 }
 
-/* Waits until CLUSTER INFO says this. */
-static void wait_for(int node, const char *words)
-{
-    int i, found = 0;
-    for (i = 0; i < 3000 && !found; i++) {
-        redisReply *reply = run(node, "CLUSTER INFO");
-        found = reply->str && strstr(reply->str, words) != NULL;
-        freeReplyObject(reply);
-        poll(NULL, 0, 10);
-    }
-    assert_true(found);
-}
-
-static void start(int node)
-{
-    char port[8], bus[8];
-    const char *words[] = {"--port",
-                           port,
-                           "--bind",
-                           "127.0.0.1",
-                           "--cluster-enabled",
-                           "yes",
-                           "--cluster-port",
-                           bus,
-                           "--cluster-node-timeout",
-                           "2000",
-                           NULL};
-    redisReply *reply;
-    assert_int_equal(redis_make_folder(&nodes[node].process), 0);
-    nodes[node].port = free_port();
-    snprintf(port, sizeof port, "%d", nodes[node].port);
-    nodes[node].bus = free_port();
-    snprintf(bus, sizeof bus, "%d", nodes[node].bus);
-    assert_int_equal(redis_run(&nodes[node].process, words), 0);
-    assert_int_equal(redis_wait(&nodes[node].process), 0);
-    nodes[node].redis = redisConnectUnix(nodes[node].process.socket);
-    assert_true(nodes[node].redis && !nodes[node].redis->err);
-    reply = run(node, "CLUSTER MYID");
-    snprintf(nodes[node].id, sizeof nodes[node].id, "%s", reply->str);
-    freeReplyObject(reply);
-}
-
-static int stop_nodes(void **state)
+static int connect_masters(void **state)
 {
     int i;
     (void)state;
+    slot = cluster_slot(&cluster, PREFIX "state");
+    masters[OLD] = cluster_master_of(&cluster, slot);
+    masters[NEW] = (masters[OLD] + 1) % CLUSTER_MASTERS;
     for (i = OLD; i <= NEW; i++) {
-        if (nodes[i].redis)
-            redisFree(nodes[i].redis);
-        nodes[i].redis = NULL;
-        if (*nodes[i].process.folder && redis_remove(&nodes[i].process) != 0)
-            return -1;
+        connections[i] = redisConnectUnix(cluster.nodes[masters[i]].redis.socket);
+        assert_true(connections[i] && !connections[i]->err);
     }
     return 0;
 }
 
-static int start_nodes(void **state)
+/* The slot is NEW's afterwards, also where a test has left it half moved. */
+static int disconnect_masters(void **state)
 {
-    redisReply *reply;
     int i;
     (void)state;
+    cluster_end_move(&cluster, slot, masters[OLD], masters[NEW]);
     for (i = OLD; i <= NEW; i++)
-        start(i);
-    is_ok(run(OLD, "CLUSTER ADDSLOTSRANGE 0 16383"));
-    is_ok(run(NEW, "CLUSTER MEET 127.0.0.1 %d %d", nodes[OLD].port, nodes[OLD].bus));
-    for (i = OLD; i <= NEW; i++) {
-        wait_for(i, "cluster_known_nodes:2");
-        wait_for(i, "cluster_state:ok");
-    }
-    reply = run(OLD, "CLUSTER KEYSLOT " PREFIX "state");
-    snprintf(slot, sizeof slot, "%lld", reply->integer);
-    freeReplyObject(reply);
+        redisFree(connections[i]);
     return 0;
 }
-
-/* ---- The move of the slot -------------------------------------------------------------------- */
 
 static void begin_move(void)
 {
-    is_ok(run(NEW, "CLUSTER SETSLOT %s IMPORTING %s", slot, nodes[OLD].id));
-    is_ok(run(OLD, "CLUSTER SETSLOT %s MIGRATING %s", slot, nodes[NEW].id));
+    cluster_half_move(&cluster, slot, masters[NEW], 0);
 }
 
 static void move_key(const char *key)
 {
-    is_ok(run(OLD, "MIGRATE 127.0.0.1 %d %s 0 5000", nodes[NEW].port, key));
+    is_ok(run(OLD, "MIGRATE 127.0.0.1 %d %s 0 5000", cluster.nodes[masters[NEW]].port, key));
 }
 
 static void move_all_keys(void)
 {
     for (;;) {
-        redisReply *keys = run(OLD, "CLUSTER GETKEYSINSLOT %s 10", slot);
+        redisReply *keys = run(OLD, "CLUSTER GETKEYSINSLOT %d 10", slot);
         size_t i, count = keys->elements;
         for (i = 0; i < count; i++)
             move_key(keys->element[i]->str);
@@ -157,12 +97,6 @@ static void move_all_keys(void)
         if (count == 0)
             return;
     }
-}
-
-static void end_move(void)
-{
-    is_ok(run(NEW, "CLUSTER SETSLOT %s NODE %s", slot, nodes[NEW].id));
-    is_ok(run(OLD, "CLUSTER SETSLOT %s NODE %s", slot, nodes[NEW].id));
 }
 
 /* ---- The scripts ----------------------------------------------------------------------------- */
@@ -231,11 +165,11 @@ static redisReply *send_call(const call *c)
         is_ok(run(c->node, "ASKING"));
     srt_session_output(&session, &out, &len);
     for (sent = 0; sent < len;) {
-        ssize_t n = write(nodes[c->node].redis->fd, out + sent, len - sent);
+        ssize_t n = write(connections[c->node]->fd, out + sent, len - sent);
         assert_true(n > 0);
         sent += (size_t)n;
     }
-    assert_int_equal(redisGetReply(nodes[c->node].redis, (void **)&reply), REDIS_OK);
+    assert_int_equal(redisGetReply(connections[c->node], (void **)&reply), REDIS_OK);
     srt_session_free(&session);
     srt_bytes_free(&keys);
     return reply;
@@ -332,7 +266,7 @@ static void test_with_the_guard_nothing_runs_while_the_slot_moves(void **state)
     move_all_keys();
     is_error(claim(OLD, 0, 0), "ASK");
     is_error(claim(NEW, 0, 1), "TRYAGAIN");
-    end_move();
+    cluster_end_move(&cluster, slot, masters[OLD], masters[NEW]);
     is_error(claim(OLD, 0, 0), "MOVED");
     assert_true(waits(NEW));
     reply = claim(NEW, 0, 0);
@@ -345,8 +279,9 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(test_without_the_guard_a_moving_slot_ends_a_script_behind_its_first_write,
-                                        start_nodes, stop_nodes),
-        cmocka_unit_test_setup_teardown(test_with_the_guard_nothing_runs_while_the_slot_moves, start_nodes, stop_nodes),
+                                        connect_masters, disconnect_masters),
+        cmocka_unit_test_setup_teardown(test_with_the_guard_nothing_runs_while_the_slot_moves, connect_masters,
+                                        disconnect_masters),
     };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return cmocka_run_group_tests(tests, redis_cluster_set_up, redis_cluster_tear_down);
 }

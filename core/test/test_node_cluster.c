@@ -33,8 +33,6 @@ static const struct {
 } texts[] = {SRT_SCRIPTS(X)};
 #undef X
 
-static redis_cluster cluster;
-
 /* What the threads were given, of each id. */
 static struct {
     pthread_mutex_t lock;
@@ -44,18 +42,16 @@ static struct {
 
 static int start_cluster(void **state)
 {
-    (void)state;
     memset(&seen_jobs, 0, sizeof seen_jobs);
     pthread_mutex_init(&seen_jobs.lock, NULL);
-    cluster_start(&cluster, NULL);
+    redis_cluster_set_up(state);
     snprintf(team_url, sizeof team_url, "%s", cluster.url);
     return 0;
 }
 
 static int stop_cluster(void **state)
 {
-    (void)state;
-    cluster_stop(&cluster);
+    redis_cluster_tear_down(state);
     pthread_mutex_destroy(&seen_jobs.lock);
     return 0;
 }

@@ -13,22 +13,6 @@
 
 #include "redis_cluster.h"
 
-static redis_cluster cluster;
-
-static int start(void **state)
-{
-    (void)state;
-    cluster_start(&cluster, NULL);
-    return 0;
-}
-
-static int stop(void **state)
-{
-    (void)state;
-    cluster_stop(&cluster);
-    return 0;
-}
-
 /* What one node says to a GET: the value, or the error. */
 static void says(size_t node, const char *key, const char *expected)
 {
@@ -100,5 +84,5 @@ int main(void)
         cmocka_unit_test(test_a_replica_takes_over_by_command_and_from_a_dead_and_a_frozen_master),
         cmocka_unit_test(test_a_master_is_added_and_takes_a_slot),
     };
-    return cmocka_run_group_tests(tests, start, stop);
+    return cmocka_run_group_tests(tests, redis_cluster_set_up, redis_cluster_tear_down);
 }
