@@ -2,25 +2,18 @@
 
 require "net/http"
 require "zlib"
-require_relative "../crash/kit/all_languages"
-require_relative "../crash/kit/failover_checker"
 require_relative "../crash/kit/popper_storm"
-require_relative "../support/cluster_setup"
+require_relative "cluster_load"
 
 # Servers and producers of all languages on a Redis Cluster, while slots move, and masters leave and come.
 RSpec.describe "Redis Cluster" do
-  include AllLanguages
+  include ClusterLoad
 
   SECONDS = Figures.count(6, 180)
   PAUSE = Figures.count(0.005, 0.4) # between two pushes; fetch shows up to 1,000 payloads of an id
   BY_SLOT = /{(.*?)}/n
 
   before { |example| with_redis(redis: ClusterSetup) unless example.metadata[:own] }
-
-  def cluster = redis.cluster
-
-  # The slots of a queue's shards.
-  def slots(queue, shards) = Array.new(shards) { |shard| cluster.slot_of("{#{queue}/#{shard}}") }
 
   # What all processes have written to their logs.
   def logs = kit.processes.map(&:log).join
@@ -123,53 +116,23 @@ RSpec.describe "Redis Cluster" do
   end
 
   it "F38, R-CLUSTER-5 a killed master is replaced, and with WAIT 1 no acknowledged push is lost" do
-    replace_masters(:kill, :restart)
+    replace_masters(:kill_master)
   end
 
   it "F38, R-CLUSTER-5 a frozen master is replaced, and with WAIT 1 no acknowledged push is lost" do
-    replace_masters(:freeze_process, :thaw)
+    replace_masters(:freeze_master)
   end
 
   # A replica that had not heard of a claim gives it again: such runs are shown, not forgiven otherwise.
-  def replace_masters(stop, go_on)
-    load_with_wait
+  def replace_masters(how)
+    start_load
     Figures.count(1, 9).times do
-      master = cluster.masters.sample(random: kit.random)
-      cluster.replace(master, stop) { note_failover }
-      note_failover
+      send(how)
       more_runs(30)
-      master.public_send(go_on)
-      cluster.await_whole
     end
-    expect(end_load.faults).to eq({})
-  end
-
-  def note_failover = kit.journal.write(:failover, 0, Process.clock_gettime(Process::CLOCK_REALTIME, :microsecond))
-
-  # lease_time is at least twice the cluster's node timeout and 2 s.
-  def load_with_wait
-    kit.queue("Failover", shards_count: 8, max_retry_count: 1_000_000, back_off: 0.05)
-    @workers = Kit::LANGUAGES.map { |language| kit.worker(language, queue: "Failover", lease: 6) }.each(&:wait_until_started)
-    @enough = File.join(kit.folder, "enough")
-    @producers = AllLanguages::LANGUAGES.map { |language| replicated_producer(language) }
-    more_runs(100)
-  end
-
-  def replicated_producer(language)
-    workload = { workers: { Failover: { shards_count: 8 } }, queue: "Failover", ids: ids_of(language), count: 1_000_000, pause: 0.005,
-                 until: @enough, seriatim: { wait_replicas: 1, wait_timeout: 0.5, push_timeout: 50 } }
-    commands = Language::ALL.fetch(language)
-    variables = { "REDIS_URL" => redis.url, "JOURNAL" => kit.journal.path, "WORKLOAD" => JSON.generate(workload) }
-    kit.start(commands.producer, { **commands.variables, **variables })
-  end
-
-  def end_load
-    FileUtils.touch(@enough)
-    @producers.each { |producer| expect(producer.wait(120)).to eq(0), producer.log }
-    kit.drain(150)
-    @workers.each { |worker| expect(worker.stop).to eq(0), worker.log }
-    expect(kit.leftovers).to eq([])
-    FailoverChecker.new(kit.journal.lines).tap { |verdict| Figures.note("F38", "runs of forgotten claims", verdict.late.size) }
+    verdict = end_load
+    Figures.note("F38", "runs of forgotten claims", verdict.late.size)
+    expect(verdict.faults).to eq({})
   end
 
   # ---- poppers

@@ -42,6 +42,17 @@ class RedisCluster
     # Does it call itself and the whole cluster well, as a master or as a replica that follows one?
     def well? = call("CLUSTER", "INFO").include?("cluster_state:ok") && (master? || call("INFO", "replication").include?("master_link_status:up"))
 
+    # @return [Integer] how much a replica has heard of its master
+    def heard = Integer(call("INFO", "replication")[/^slave_repl_offset:(\d+)/, 1] || raise("#{address} is no replica any more"))
+
+    # @return [Array<String, nil>] these keys' values, also of a replica
+    def values(keys)
+      UNIXSocket.open(server.socket) do |io|
+        RedisProtocol.call(io, "READONLY")
+        keys.map { |key| RedisProtocol.call(io, "GET", key) }
+      end
+    end
+
     # Ends it by a signal, so it can be started again with what it wrote.
     def kill(signal = :KILL)
       @running = false
@@ -184,13 +195,35 @@ class RedisCluster
 
   # Kills or freezes a master.
   # @param how [Symbol] :kill or :freeze_process
-  # @yield when it is gone
+  # @yieldparam replica [Node] when the master is gone, before the replica takes over
   # @return [Node] the new master, when all nodes know it
   def replace(master, how)
     replica = replica_of(master)
     master.public_send(how)
-    yield if block_given?
+    yield replica if block_given?
     await_promotion(replica)
+  end
+
+  # Waits until the replica has all that its master sent before the master was killed or frozen.
+  def await_silence(replica)
+    heard = nil
+    await("#{replica.address} still hears of its master") do
+      sleep 0.1
+      before = heard
+      before == (heard = replica.heard)
+    end
+  end
+
+  # Waits until each master's replica has all that was written before. Slots that were moved are safe then, which MIGRATE does not wait for.
+  def await_replicas
+    masters.each do |node|
+      await("#{node.address} has no replica") do
+        UNIXSocket.open(node.server.socket) do |io|
+          RedisProtocol.call(io, "PING") # WAIT is about what was written before the connection's last command
+          RedisProtocol.call(io, "WAIT", 1, 1000) != "0"
+        end
+      end
+    end
   end
 
   # Waits until all nodes that answer say that the cluster is whole, and each replica follows its master.

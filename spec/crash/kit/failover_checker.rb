@@ -17,21 +17,22 @@ class FailoverChecker < Checker
 
   def on_start(line)
     id = @ids[key(line)]
-    return late << "#{key(line)} #{line.numbers.first}.. pid #{line.pid}" if forgotten?(line.fence) && line.fence <= id.fence
+    return late << "#{key(line)} #{line.numbers.first}.. pid #{line.pid}" if line.fence <= id.fence && forgotten?(line, line.fence)
 
     super
   end
 
   private
 
-  def forgotten?(fence) = fence <= @failed_over
+  # Of the id of this line.
+  def forgotten?(_line, fence) = fence <= @failed_over
 
   def check_open(id, line, name)
     id.open.each do |fence, run|
-      next if run.void || !forgotten?(fence)
+      next if run.void || !forgotten?(line, fence)
 
       run.void = true
-      late << "#{key(line)} #{run.numbers.first}.. pid #{run.pid}"
+      late << "#{key(line)} #{run.numbers.first}.. pid #{run.pid}, claimed under #{fence}"
     end
     super
   end

@@ -13,6 +13,8 @@
 #   popper PID SECONDS                              the runs of this process, from now on, are of a popper, with this time to run
 #   reported, refused PID QUEUE ID FENCE TIME       Redis has accepted, or refused, what the popper said of a run, behind its `end` or `fail`
 #   killed PID, frozen PID, thawed PID NOW          written by the driver; fences of claims before NOW are less
+#   failover 0 NOW                                  written by the driver: a master is dead, or frozen
+#   heard  QUEUE SHARD FENCE                        behind it: its replica knows of no claim of this shard with a greater fence
 #   lapsed PID TIME                                 written by the driver: its heartbeat had ended, or may have
 #
 # NUMBERS are the payloads' in their order, "1-3,7"; TIME is of the machine's monotonic clock.
@@ -95,6 +97,7 @@ class Journal
       Line.new(kind: kind, pid: rest[0].to_i, queue: rest[1], id: rest[2], fence: rest[3].to_i, numbers: unpack(rest[4]), time: rest[5].to_f)
     when "end", "fail", "snooze", "reported", "refused"
       Line.new(kind: kind, pid: rest[0].to_i, queue: rest[1], id: rest[2], fence: rest[3].to_i, time: rest[4].to_f)
+    when "heard" then Line.new(kind: kind, queue: rest[0], id: rest[1], fence: rest[2].to_i)
     when "lapsed", "popper" then Line.new(kind: kind, pid: rest[0].to_i, time: rest[1].to_f)
     else Line.new(kind: kind, pid: rest[0].to_i, fence: rest[1]&.to_i)
     end
