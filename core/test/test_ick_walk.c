@@ -233,7 +233,7 @@ static void test_r_ick_13_every_add_is_followed_by_a_reserve_that_gives_the_memb
 {
     const char *steps = getenv("ICK_STEPS"), *seed = getenv("ICK_SEED");
     long all = steps ? atol(steps) : getenv("SOAK") ? STEPS_OF_A_SOAK : STEPS;
-    unsigned long first = seed ? strtoul(seed, NULL, 10) : (unsigned long)time(NULL);
+    unsigned long first = seed ? strtoul(seed, NULL, 10) : getenv("SOAK") ? (unsigned long)time(NULL) : 1;
     int consumers;
     (void)state;
     print_message("ICK_SEED=%lu\n", first);

@@ -323,7 +323,7 @@ static void test_many_threads_on_one_runner(void **state)
     int i;
     (void)state;
     assert_non_null(redis);
-    seed = wanted ? (unsigned)strtoul(wanted, NULL, 10) : (unsigned)time(NULL);
+    seed = wanted ? (unsigned)strtoul(wanted, NULL, 10) : getenv("SOAK") ? (unsigned)time(NULL) : 1;
     dice = seed;
     print_message("SEED=%u\n", seed);
     memset(&action, 0, sizeof action);

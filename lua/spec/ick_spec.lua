@@ -233,7 +233,7 @@ describe("seriatim.ick", function()
   end
 
   it("R-ICK-13: gives each member again that was added after the reserve that gave it", function()
-    local seed = os.time()
+    local seed = figures.count(1, os.time())
     math.randomseed(seed)
     local walks = figures.count(3, 500)
     for number = 1, walks do

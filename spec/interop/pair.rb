@@ -16,7 +16,7 @@ class Pair
   READ = PAYLOAD.merge("whole" => [1, 0, 1000, 1_000_000_000_000_000_000, 1e20]).freeze
   BYTES = { "hex" => "00ff0a7bc3" }.freeze # no UTF-8
   IDS = ENV["SOAK"] == "1" ? 10_000 : 200
-  SEED = Integer(ENV.fetch("SEED") { rand(100_000) })
+  SEED = Integer(ENV.fetch("SEED") { ENV["SOAK"] == "1" ? rand(100_000) : 1 })
   ERROR = "kaputt: Straße 😀\nsecond line"
   CONTEXT = { "trace" => "00-4bf9", "Mieter" => "Zoë\n" }.freeze
 
