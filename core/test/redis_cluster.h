@@ -25,7 +25,7 @@ typedef struct redis_cluster {
     char url[256]; /* redis+cluster:// with the ports of the first CLUSTER_STARTED */
 } redis_cluster;
 
-/* words: more of each server's command line, up to a NULL, at most 8; NULL: none. */
+/* words: more of each server's command line, up to a NULL, at most 6; NULL: none. */
 void cluster_start(redis_cluster *c, const char *const *words);
 /* Kills all of them and removes their folders; also when cluster_start failed half-way and c was zeroed before. */
 void cluster_stop(redis_cluster *c);
@@ -44,6 +44,7 @@ int cluster_slot(redis_cluster *c, const char *key);
 /* Which node serves the slot. */
 size_t cluster_master_of(redis_cluster *c, int slot);
 
+/* Returns when all nodes that answer know it. */
 void cluster_move_slot(redis_cluster *c, int slot, size_t to);
 /* Begins to move a slot and moves `keys` of its keys, until cluster_end_move. Returns the node that still serves it. */
 size_t cluster_half_move(redis_cluster *c, int slot, size_t to, int keys);
