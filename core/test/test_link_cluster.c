@@ -195,6 +195,8 @@ static void test_masters_that_forget_their_scripts_are_taught_again(void **state
     seriatim_link_free(link);
 }
 
+#define PATIENCE 30 /* seconds for a replica; a master that was just made one has none for a while */
+
 static void begin_replicated(seriatim_link *link, int from, double timeout)
 {
     seriatim_client *c = seriatim_link_client(link);
@@ -214,7 +216,7 @@ static void test_each_master_is_asked_for_its_replicas(void **state)
 {
     seriatim_link *link = link_to_queue(cluster.url, "replicated", SHARDS, "list");
     (void)state;
-    begin_replicated(link, 0, 5);
+    begin_replicated(link, 0, PATIENCE);
     drive_well(link);
     cluster_freeze(&cluster, 4); /* the replica of one master */
     begin_replicated(link, JOBS, 0.2);
@@ -222,7 +224,7 @@ static void test_each_master_is_asked_for_its_replicas(void **state)
     assert_string_equal(link_message(link), "the push is written, 0 of 1 replicas have it");
     cluster_thaw(&cluster, 4);
     cluster_await_whole(&cluster);
-    begin_replicated(link, 2 * JOBS, 5);
+    begin_replicated(link, 2 * JOBS, PATIENCE);
     drive_well(link);
     assert_int_equal(waiting("replicated", 1), 3 * JOBS);
     seriatim_link_free(link);
@@ -234,13 +236,13 @@ static void push_over_a_failover(const char *queue, void (*away)(redis_cluster *
 {
     seriatim_link *link = link_to_queue(cluster.url, queue, SHARDS, "list");
     size_t master = cluster_master_of(&cluster, slot_of(queue, 0));
-    begin_replicated(link, 0, 5);
+    begin_replicated(link, 0, PATIENCE);
     drive_well(link);
     if (away)
         away(&cluster, master);
     else
         cluster_failover(&cluster, master);
-    begin_replicated(link, JOBS, 5);
+    begin_replicated(link, JOBS, away ? 5 : PATIENCE);
     if (away) /* nobody waits for the new master but the link */
         assert_true(link_drive(link) == SERIATIM_OK || strstr(link_message(link), "0 of 1 replicas"));
     else
@@ -250,7 +252,7 @@ static void push_over_a_failover(const char *queue, void (*away)(redis_cluster *
         back(&cluster, master);
     }
     cluster_await_whole(&cluster);
-    begin_replicated(link, 2 * JOBS, 5);
+    begin_replicated(link, 2 * JOBS, PATIENCE);
     drive_well(link);
     assert_int_equal(waiting(queue, 1), 3 * JOBS);
     seriatim_link_free(link);
