@@ -93,21 +93,27 @@ class RedisServer
   # redis-server runs without the sanitizers that LD_PRELOAD gives to the extension.
   def environment = { "LD_PRELOAD" => nil }
 
+  # Waits 60 s, and as long as it loads its file.
   def wait_until_ready
-    deadline = Process.clock_gettime(Process::CLOCK_MONOTONIC) + 60
-    until Process.clock_gettime(Process::CLOCK_MONOTONIC) > deadline
-      return if answers?
+    clock = -> { Process.clock_gettime(Process::CLOCK_MONOTONIC) }
+    deadline = clock.call + 60
+    until clock.call > deadline
+      answer = ping
+      return if answer == "PONG"
+
+      deadline = clock.call + 60 if answer == "LOADING"
       sleep 0.02
     end
     raise "redis-server does not answer: #{File.read(File.join(folder, "log"))}"
   end
 
-  def answers?
-    call("PING") == "PONG"
+  # "PONG", "LOADING", or nil where it does not listen yet.
+  def ping
+    call("PING")
   rescue SystemCallError
-    false
+    nil
   rescue RuntimeError => e
-    e.message.start_with?("LOADING") ? false : raise
+    e.message.start_with?("LOADING") ? "LOADING" : raise
   end
 end
 
