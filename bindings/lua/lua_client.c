@@ -64,18 +64,118 @@ static int client_close(lua_State *L)
 
 /* ---- The connection -------------------------------------------------------------------------- */
 
-/* client:connected(user, password, database, fresh): one that is not fresh has been greeted before */
+/*
+ * The number of a master at this argument, as client:master gives it. 0: there is none, so the one Redis is meant, or
+ * any seed.
+ */
+static int client_number(lua_State *L, int at, unsigned *number)
+{
+    int value;
+    if (lua_isnoneornil(L, at))
+        return 0;
+    value = slu_int(L, at, "master");
+    luaL_argcheck(L, value >= 0, at, "no such master");
+    *number = (unsigned)value;
+    return 1;
+}
+
+/* client:seed(host, port): the client is one of the cluster that this address leads to; before its first operation */
+static int client_seed(lua_State *L)
+{
+    slu_link *self = client_of(L);
+    const char *host = slu_cstr(L, 2, "host");
+    int port = slu_int(L, 3, "port");
+    if (!self)
+        return slu_link_closed(L);
+    if (srt_client_seed(self->client, host, port) != SERIATIM_OK)
+        return slu_raise(L, "not enough memory");
+    return slu_true(L);
+}
+
+/*
+ * client:tick(): does what is due in a cluster. The ms until it is to be called again; nil: need not be, if nothing
+ * else happens
+ */
+static int client_tick(lua_State *L)
+{
+    slu_link *self = client_of(L);
+    int64_t now = srt_clock_ms(), due = self ? srt_client_tick(self->client, now) : INT64_MAX;
+    if (due == INT64_MAX)
+        return 0;
+    slu_push_int(L, due > now ? due - now : 0);
+    return 1;
+}
+
+/* client:master(place): number, host, port, wanted, waits; nil: there are no more */
+static int client_master(lua_State *L)
+{
+    slu_link *self = client_of(L);
+    size_t place = slu_place(L, 2, "place");
+    srt_client_master_view master;
+    if (!self || !srt_client_master(self->client, place, &master))
+        return 0;
+    slu_push_int(L, (int64_t)master.number);
+    lua_pushstring(L, master.host);
+    slu_push_int(L, master.port);
+    lua_pushboolean(L, master.wanted);
+    lua_pushboolean(L, master.waits);
+    return 5;
+}
+
+/* client:left(master): the host gives its connection to others; false: it must be closed */
+static int client_left(lua_State *L)
+{
+    slu_link *self = client_of(L);
+    unsigned number = 0;
+    lua_pushboolean(L, client_number(L, 2, &number) && self && srt_client_master_left(self->client, number));
+    return 1;
+}
+
+/* client:answers(): the number of answers that operations have got */
+static int client_answers(lua_State *L)
+{
+    slu_link *self = client_of(L);
+    slu_push_int(L, self ? (int64_t)srt_client_answers(self->client) : 0);
+    return 1;
+}
+
+/* client:held_up(): kind and message of why a cluster's requests are sent again; nil: they are not */
+static int client_held_up(lua_State *L)
+{
+    slu_link *self = client_of(L);
+    const seriatim_error *why = self ? srt_client_held_up(self->client) : NULL;
+    if (!why || why->status == SERIATIM_OK)
+        return 0;
+    lua_pushstring(L, seriatim_status_name(why->status));
+    lua_pushstring(L, why->message);
+    return 2;
+}
+
+static int client_greet(seriatim_client *client, const char *user, const char *password, int database, int fresh)
+{
+    return fresh ? srt_client_connected(client, user, password, database) : srt_client_connected_again(client);
+}
+
+static int client_greet_master(seriatim_client *client, unsigned number, const char *user, const char *password,
+                               int fresh)
+{
+    return fresh ? srt_client_master_connected(client, number, user, password)
+                 : srt_client_master_connected_again(client, number);
+}
+
+/* client:connected(user, password, database, fresh, master): one that is not fresh has been greeted before */
 static int client_connected(lua_State *L)
 {
     slu_link *self = client_of(L);
     const char *user = slu_cstr_or_null(L, 2, "user"), *password = slu_cstr_or_null(L, 3, "password");
     int database = lua_isnoneornil(L, 4) ? 0 : slu_int(L, 4, "database"), status;
+    int fresh = lua_isnoneornil(L, 5) || lua_toboolean(L, 5);
+    unsigned number = 0;
+    int is_numbered = client_number(L, 6, &number);
     if (!self)
         return slu_link_closed(L);
-    if (lua_isnoneornil(L, 5) || lua_toboolean(L, 5))
-        status = srt_client_connected(self->client, user, password, database);
-    else
-        status = srt_client_connected_again(self->client);
+    status = is_numbered ? client_greet_master(self->client, number, user, password, fresh)
+                         : client_greet(self->client, user, password, database, fresh);
     return status == SERIATIM_OK ? slu_true(L) : slu_failure(L, status, NULL);
 }
 
@@ -88,35 +188,57 @@ static int client_expect_master(lua_State *L)
     return 0;
 }
 
+/* client:disconnected(master) */
 static int client_disconnected(lua_State *L)
 {
     slu_link *self = client_of(L);
-    if (self)
+    unsigned number = 0;
+    int is_numbered = client_number(L, 2, &number);
+    if (self && is_numbered)
+        srt_client_master_disconnected(self->client, number);
+    else if (self)
         srt_client_disconnected(self->client);
     return 0;
 }
 
+static void client_peek(const slu_link *self, int is_numbered, unsigned number, const char **data, size_t *len)
+{
+    if (is_numbered)
+        srt_client_master_output(self->client, number, data, len);
+    else
+        srt_client_output(self->client, data, len);
+}
+
+/* client:output(master) */
 static int client_output(lua_State *L)
 {
     slu_link *self = client_of(L);
     const char *data = NULL;
     size_t len = 0;
+    unsigned number = 0;
+    int is_numbered = client_number(L, 2, &number);
     if (self)
-        srt_client_output(self->client, &data, &len);
+        client_peek(self, is_numbered, number, &data, &len);
     lua_pushlstring(L, data ? data : "", len);
     return 1;
 }
 
+/* client:sent(count, master) */
 static int client_sent(lua_State *L)
 {
     slu_link *self = client_of(L);
     size_t count = slu_size(L, 2, "count"), len;
     const char *data;
+    unsigned number = 0;
+    int is_numbered = client_number(L, 3, &number);
     if (!self)
         return 0;
-    srt_client_output(self->client, &data, &len);
+    client_peek(self, is_numbered, number, &data, &len);
     luaL_argcheck(L, count <= len, 2, "more than there was");
-    srt_client_sent(self->client, count);
+    if (is_numbered)
+        srt_client_master_sent(self->client, number, count);
+    else
+        srt_client_sent(self->client, count);
     return 0;
 }
 
@@ -204,18 +326,20 @@ static int client_listens(lua_State *L)
     return 0;
 }
 
-/* client:input(bytes) */
+/* client:input(bytes, master) */
 static int client_input(lua_State *L)
 {
     slu_link *self = client_of(L);
     seriatim_error error = {0};
     size_t len;
     const char *data = slu_text(L, 2, "bytes", &len);
+    unsigned number = 0;
+    int is_numbered = client_number(L, 3, &number), status;
     if (!self)
         return slu_link_closed(L);
-    if (srt_client_input(self->client, data, len, &error) != SERIATIM_OK)
-        return slu_nil_error(L, &error);
-    return slu_true(L);
+    status = is_numbered ? srt_client_master_input(self->client, number, data, len, &error)
+                         : srt_client_input(self->client, data, len, &error);
+    return status == SERIATIM_OK ? slu_true(L) : slu_nil_error(L, &error);
 }
 
 static int client_status(lua_State *L)
@@ -274,6 +398,12 @@ void slu_open_client(lua_State *L)
                                        {"give_up", client_give_up},
                                        {"close", client_close},
                                        {"expect_master", client_expect_master},
+                                       {"seed", client_seed},
+                                       {"tick", client_tick},
+                                       {"master", client_master},
+                                       {"left", client_left},
+                                       {"answers", client_answers},
+                                       {"held_up", client_held_up},
                                        {"limit", client_limit},
                                        {"tell_left", client_tell_left},
                                        {"sleeps", client_sleeps},

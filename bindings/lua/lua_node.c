@@ -24,7 +24,7 @@ static srt_node *node_of(lua_State *L, srt_channel *channel)
 {
     slu_source *source = slu_source_of(L);
     size_t number = slu_place(L, 2, "channel");
-    luaL_argcheck(L, number < SRT_CHANNELS, 2, "no such channel");
+    luaL_argcheck(L, number == SRT_WAKES || (number % 2 == 0 && number < INT_MAX), 2, "no such channel");
     *channel = (srt_channel)number;
     if (source->pid != slu_pid() || slu_source_is_closed(source))
         return NULL;
@@ -45,6 +45,19 @@ static int node_expect_masters(lua_State *L)
     if (source->pid != slu_pid() || slu_source_is_closed(source) || !source->node)
         return node_closed(L);
     srt_node_expect_masters(source->node);
+    return slu_true(L);
+}
+
+/* node:seed(host, port): it is one of the cluster that this address leads to; before the start */
+static int node_seed(lua_State *L)
+{
+    slu_source *source = slu_source_of(L);
+    const char *host = slu_cstr(L, 2, "host");
+    int port = slu_int(L, 3, "port");
+    if (source->pid != slu_pid() || slu_source_is_closed(source) || !source->node)
+        return node_closed(L);
+    if (srt_node_seed(source->node, host, port) != SERIATIM_OK)
+        return slu_raise(L, "not enough memory");
     return slu_true(L);
 }
 
@@ -153,14 +166,32 @@ static int node_news(lua_State *L)
     return 1;
 }
 
-/* node:waits(): an answer of Redis is owed on the commands' channel */
+/* node:waits(channel): an answer of Redis is owed there */
 static int node_waits(lua_State *L)
 {
-    srt_node *node = node_started(L);
+    srt_channel channel;
+    srt_node *node = node_of(L, &channel);
     if (!node)
         return node_closed(L);
-    lua_pushboolean(L, srt_node_waits(node));
+    lua_pushboolean(L, srt_node_waits(node, channel));
     return 1;
+}
+
+/* node:master(place): channel, host, port, wanted of a master of a cluster; nil: there are no more */
+static int node_master(lua_State *L)
+{
+    srt_node *node = node_started(L);
+    size_t place = slu_place(L, 2, "place");
+    srt_node_master_view master;
+    if (!node)
+        return node_closed(L);
+    if (!srt_node_master(node, place, &master) || !master.host)
+        return 0;
+    slu_push_int(L, (int64_t)master.channel + 1);
+    lua_pushstring(L, master.host);
+    slu_push_int(L, master.port);
+    lua_pushboolean(L, master.wanted);
+    return 4;
 }
 
 void slu_open_node(lua_State *L)
@@ -174,6 +205,8 @@ void slu_open_node(lua_State *L)
                                        {"news", node_news},
                                        {"waits", node_waits},
                                        {"expect_masters", node_expect_masters},
+                                       {"seed", node_seed},
+                                       {"master", node_master},
                                        {NULL, NULL}};
     static const luaL_Reg functions[] = {{"node", node_new}, {NULL, NULL}};
     slu_class(L, SLU_NODE, methods, slu_source_gc);

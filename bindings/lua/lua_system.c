@@ -66,6 +66,14 @@ static int url_gc(lua_State *L)
     return 0;
 }
 
+static void url_push_host(lua_State *L, const void *hosts, size_t i)
+{
+    const srt_url_host *host = (const srt_url_host *)hosts + i;
+    lua_createtable(L, 0, 2);
+    slu_set_cstr(L, "host", host->host);
+    slu_set_int(L, "port", host->port);
+}
+
 /* native.parse_url(url) */
 static int system_parse_url(lua_State *L)
 {
@@ -79,8 +87,6 @@ static int system_parse_url(lua_State *L)
         memset(url, 0, sizeof *url);
         return slu_nil_error(L, &error);
     }
-    if (url->kind == SRT_URL_CLUSTER)
-        return slu_nil(L, "UNSUPPORTED", "Redis URL: the scheme redis+cluster is not supported in nginx yet");
     srt_url_redact(url, redacted);
     lua_newtable(L);
     slu_set_cstr(L, "scheme", schemes[url->kind]);
@@ -90,9 +96,13 @@ static int system_parse_url(lua_State *L)
     slu_set_text(L, "redacted", redacted->data, redacted->len);
     if (url->kind == SRT_URL_UNIX) {
         slu_set_cstr(L, "path", url->path);
-    } else if (url->kind != SRT_URL_SENTINEL && url->kind != SRT_URL_CLUSTER) {
+    } else if (url->kind == SRT_URL_TCP || url->kind == SRT_URL_TLS) {
         slu_set_cstr(L, "host", url->host);
         slu_set_int(L, "port", url->port);
+    } else if (url->kind == SRT_URL_CLUSTER) {
+        slu_set_bool(L, "tls", url->tls);
+        slu_push_list(L, url->host_count, url_push_host, url->hosts);
+        lua_setfield(L, -2, "hosts");
     }
     return 1;
 }

@@ -82,7 +82,8 @@ native.web_max_body = nil
 function native.getpid() end
 ---@return string
 function native.hostname() end
----scheme ("redis", "rediss", "unix"), host, port, path, user, password, database, redacted
+---scheme ("redis", "rediss", "unix", "redis+sentinel", "redis+cluster"), host, port, path, user, password, database, redacted; of a
+---cluster also tls and hosts, a list of {host, port}
 ---@return table|nil url, string? kind, string? message
 function native.parse_url(url) end
 ---What the error of a connection that could not be made says. url: without its password; url_from: the setting or variable
@@ -164,16 +165,32 @@ function link:close() end
 local client = {}
 ---@return seriatim.Client|nil, string?, string?
 function native.client(namespace, name, max_payload) end
+---The client is one of the Redis Cluster that this address leads to, as others do. Before its first operation.
+function client:seed(host, port) end
+---Does what is due in a cluster; before the functions below. Milliseconds until it is to be called again; nil: when bytes have come.
+---@return integer?
+function client:tick() end
+---Number, host, port of a master at a place from 1; whether a connection is wanted, which is to be closed if it is not; whether it has
+---not answered all that was asked. Nil: there are no more. Without a `master`, the functions below mean the one Redis.
+---@return integer?, string, integer, boolean, boolean
+function client:master(place) end
+---The host gives the connection to others. False: it must be closed.
+---@return boolean
+function client:left(master) end
+---@return integer  how many answers operations have got
+function client:answers() end
+---Kind and message of why requests to a cluster are sent again; nil: they are not.
+function client:held_up() end
 ---user, password: or nil. fresh false: a kept-alive connection whose handshake was made before.
-function client:connected(user, password, database, fresh) end
-function client:disconnected() end
+function client:connected(user, password, database, fresh, master) end
+function client:disconnected(master) end
 ---Each connection is asked whether it leads to a master; a replica ends it as READONLY. node:expect_masters() does the same.
 function client:expect_master() end
 ---@return string bytes to send now, maybe ""
-function client:output() end
-function client:sent(count) end
+function client:output(master) end
+function client:sent(count, master) end
 ---true, or nil, kind, message: close this connection
-function client:input(bytes) end
+function client:input(bytes, master) end
 ---"again" while something is under way, true when it ended well, or nil, kind, message
 function client:status() end
 ---Seconds that the operation under way may take as a whole: of a push. nil: only the time without an answer is limited.
@@ -249,12 +266,15 @@ function native.runner(settings) end
 -- runner:start(); runner:handle() -> a light userdata for one native.runner_of(handle) in another Lua state of this process, which it
 -- holds the runner for. close() ends it for all states, and their waits.
 
----@class seriatim.Node  as a runner, without sockets and thread. Channels: 1 commands, 2 wakes
+---@class seriatim.Node  as a runner, without sockets and thread. Channels: 1 commands, 2 wakes; of a cluster 2 wakes of any master, and
+---those of node:master
 function native.node(settings) end
 -- node:start(); node:connected(channel, user, password, database); node:disconnected(channel); node:output(channel) -> bytes
 -- node:sent(channel, count); node:input(channel, bytes) -> true or nil, kind, message; node:tick() -> ms until the next tick is wanted
--- node:news(group): may a take give something since this was last asked? node:waits(): does Redis owe an answer to commands? (A
--- runner takes a connection for dead when one is owed for 15 s.) After input, settle or an order, tick and send what output has.
+-- node:news(group): may a take give something since this was last asked? node:waits(channel): does Redis owe an answer there?
+-- (A runner takes a connection for dead when one is owed for 15 s.) After input, settle or an order, tick and send what output has.
+-- node:seed(host, port): it is one of the cluster that this address leads to; before the start. node:master(place) -> channel, host,
+-- port, wanted of the place from 1; nil: there are no more.
 
 ---@class seriatim.Delivery
 local delivery = {}

@@ -24,6 +24,7 @@ int srt_client_master(const seriatim_client *c, size_t at, srt_client_master_vie
     master->host = p->host;
     master->port = p->port;
     master->wanted = srt_redis_wanted(&c->cluster, p);
+    master->waits = p->commands.waiting > 0;
     return 1;
 }
 
@@ -38,11 +39,23 @@ int srt_client_master_connected(seriatim_client *c, unsigned number, const char 
     return p ? srt_client_peer_connected(c, p, user, password, 0) : SERIATIM_OK;
 }
 
+int srt_client_master_connected_again(seriatim_client *c, unsigned number)
+{
+    srt_redis *p = masters_find(c, number);
+    return p ? srt_redis_connected(&c->cluster, p, NULL, NULL, 0, NULL) : SERIATIM_OK;
+}
+
 void srt_client_master_disconnected(seriatim_client *c, unsigned number)
 {
     srt_redis *p = masters_find(c, number);
     if (p)
         srt_client_peer_disconnected(c, p);
+}
+
+int srt_client_master_left(seriatim_client *c, unsigned number)
+{
+    srt_redis *p = masters_find(c, number);
+    return p && srt_redis_leave(p);
 }
 
 void srt_client_master_output(const seriatim_client *c, unsigned number, const char **data, size_t *len)
@@ -65,4 +78,14 @@ int srt_client_master_input(seriatim_client *c, unsigned number, const char *dat
 {
     srt_redis *p = masters_find(c, number);
     return p ? srt_client_peer_input(c, p, data, len, error) : SERIATIM_OK;
+}
+
+uint64_t srt_client_answers(const seriatim_client *c)
+{
+    return c->answers;
+}
+
+const seriatim_error *srt_client_held_up(const seriatim_client *c)
+{
+    return &c->cluster.last;
 }

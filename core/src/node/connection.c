@@ -264,7 +264,8 @@ void srt_node_sent(srt_node *n, srt_channel channel, size_t len)
         srt_session_sent(session, len);
 }
 
-int srt_node_waits(const srt_node *n)
+int srt_node_waits(const srt_node *n, srt_channel channel)
 {
-    return srt_cluster_waiting(&n->cluster) > 0;
+    const srt_redis *p = channel == SRT_WAKES ? NULL : srt_node_channel_peer(n, (int)channel);
+    return p && p->commands.waiting > 0;
 }

@@ -70,6 +70,15 @@ size_t srt_redis_disconnected(srt_cluster *cl, srt_redis *p)
     return dropped;
 }
 
+int srt_redis_leave(srt_redis *p)
+{
+    if (!p->commands.connected || p->commands.waiting > 0 || p->closing)
+        return 0;
+    srt_session_disconnected(&p->commands);
+    p->silent = 0;
+    return 1;
+}
+
 /* ---- Answers --------------------------------------------------------------------------------- */
 
 static int cluster_redirect(srt_cluster *cl, srt_redis *p, srt_request *r, const char *text, int asking,

@@ -152,6 +152,11 @@ int srt_redis_connected(srt_cluster *cl, srt_redis *p, const char *user, const c
                         const char *name);
 /* It has ended, or could not be made. Returns how many requests of the route _CONNECTION were dropped with it. */
 size_t srt_redis_disconnected(srt_cluster *cl, srt_redis *p);
+/*
+ * The connection is another's from now on, and the peer is as reachable as before. 0: it cannot be, because an answer
+ * is owed on it, or it is to be closed.
+ */
+int srt_redis_leave(srt_redis *p);
 int srt_redis_input(srt_cluster *cl, srt_redis *p, const char *data, size_t len);
 /*
  * The next request of this peer that has its final answer, as srt_session_next. SERVER and AUTH also say that the peer

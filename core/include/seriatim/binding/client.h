@@ -119,6 +119,7 @@ typedef struct srt_client_master_view {
     const char *host; /* NULL: that of the URL, which names no cluster. Borrowed until the next tick or input */
     int port;
     int wanted;
+    int waits; /* it has not answered all that was asked */
 } srt_client_master_view;
 
 /* The cluster is found by this address, as well as by others; before the first operation. OK or NOMEM. */
@@ -131,12 +132,23 @@ int srt_client_master(const seriatim_client *client, size_t at, srt_client_maste
  */
 int64_t srt_client_tick(seriatim_client *client, int64_t now_ms);
 int srt_client_master_connected(seriatim_client *client, unsigned number, const char *user, const char *password);
+/* The same for a connection that was greeted before and then kept open. OK or NOMEM. */
+int srt_client_master_connected_again(seriatim_client *client, unsigned number);
 /* It has ended, or could not be made. */
 void srt_client_master_disconnected(seriatim_client *client, unsigned number);
+/*
+ * The host gives the connection to others. 1: it is not the client's any more. 0: an answer is owed on it, or it is to
+ * be closed, so it must be closed.
+ */
+int srt_client_master_left(seriatim_client *client, unsigned number);
 void srt_client_master_output(const seriatim_client *client, unsigned number, const char **data, size_t *len);
 void srt_client_master_sent(seriatim_client *client, unsigned number, size_t len);
 /* As srt_client_input: any status but OK ends this connection. */
 int srt_client_master_input(seriatim_client *client, unsigned number, const char *data, size_t len,
                             seriatim_error *error);
+/* The number of answers that operations have got; those that only say where slots lie do not count. */
+uint64_t srt_client_answers(const seriatim_client *client);
+/* Why requests are being sent again; status OK: none has been. Borrowed until the next tick or input. */
+const seriatim_error *srt_client_held_up(const seriatim_client *client);
 
 #endif

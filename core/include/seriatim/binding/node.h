@@ -53,8 +53,8 @@ int srt_node_input(srt_node *node, srt_channel channel, const char *data, size_t
 void srt_node_output(srt_node *node, srt_channel channel, const char **data, size_t *len);
 /* The first len of these bytes were handed to the network; at most as many as there are. */
 void srt_node_sent(srt_node *node, srt_channel channel, size_t len);
-/* 1: a command that was sent has no answer yet. */
-int srt_node_waits(const srt_node *node);
+/* 1: a command of this channel has no answer yet. */
+int srt_node_waits(const srt_node *node, srt_channel channel);
 
 /* ---- The time -------------------------------------------------------------------------------- */
 
