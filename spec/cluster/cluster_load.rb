@@ -27,20 +27,25 @@ module ClusterLoad
 
   # ---- the load
 
-  # @param languages [Array<String>] of the servers
+  # @param languages [Array<String>] of the servers; "nginx" is one, too
   def start_load(languages = Kit::LANGUAGES)
     kit.queue(QUEUE, shards_count: SHARDS, max_retry_count: 1_000_000, back_off: 0.05)
     @masters_lock = Mutex.new
     @servers_lock = Mutex.new
     @killed = []
+    @enough = File.join(kit.folder, "enough")
     @servers = languages.map { |language| Server.new(language, start_server(language), false) }
     @servers.each { |server| server.process.wait_until_started }
-    @enough = File.join(kit.folder, "enough")
     @producers = AllLanguages::LANGUAGES.map { |language| replicated_producer(language) }
     more_runs(100)
   end
 
-  def start_server(language) = kit.worker(language, queue: QUEUE, lease: LEASE)
+  # That in nginx pushes as well.
+  def start_server(language)
+    return kit.worker(language, queue: QUEUE, lease: LEASE) if language != "nginx"
+
+    kit.nginx(QUEUE, ids: ids_of(language), until_file: @enough, pause: 0.02, lease_time: LEASE, poll_interval: 0.5, wait_replicas: 1, wait_timeout: 0.5)
+  end
 
   def replicated_producer(language)
     workload = { workers: { QUEUE => { shards_count: SHARDS } }, queue: QUEUE, ids: ids_of(language), count: 1_000_000, pause: 0.02,
@@ -55,6 +60,7 @@ module ClusterLoad
   def end_load
     FileUtils.touch(@enough)
     @producers.each { |producer| expect(producer.wait(120)).to eq(0), producer.log }
+    @servers.map(&:process).grep(NginxProcess).each(&:wait_for_producer)
     kit.drain(150)
     @servers.each { |server| expect(server.process.stop).to eq(0), server.process.log }
     expect(kit.leftovers).to eq([])
@@ -63,7 +69,7 @@ module ClusterLoad
   end
 
   def expect_check_to_find_nothing(language)
-    return if language == "c"
+    return unless Language::ALL.key?(language)
 
     commands = Language::ALL.fetch(language)
     said, status = Open3.capture2e({ **commands.variables, "REDIS_URL" => redis.url }, *commands.server.take_while { |word| word != "-r" }, "check")
@@ -81,7 +87,7 @@ module ClusterLoad
   def refused_by(pid)
     @refused_by ||= {}
     @refused_by[pid] ||= begin
-      log = kit.processes.find { |process| process.pid == pid }.log
+      log = kit.processes.find { |process| process.runs_as?(pid) }.log
       log.scan(/(\d+) job results refused in shard \S*{#{QUEUE}\/(\d+)}/).each_with_object(Hash.new(0)) { |(count, shard), all| all[shard.to_i] += count.to_i }
     end
   end

@@ -18,6 +18,16 @@ RSpec.describe "Redis Cluster" do
   # What all processes have written to their logs.
   def logs = kit.processes.map(&:log).join
 
+  # Until nginx pushes nothing more.
+  def drained(...)
+    @workers.grep(NginxProcess).each(&:wait_for_producer)
+    super
+  end
+
+  # Beside those of all other languages, nginx serves Storm and pushes to it.
+  def start_workers(url, lease)
+    super << kit.nginx("Storm", ids: ids_of("nginx"), until_file: File.join(kit.folder, "enough"), pause: PAUSE, url:, lease_time: lease, poll_interval: 0.5)
+  end
 
   # ---- where keys lie
 
@@ -40,6 +50,35 @@ RSpec.describe "Redis Cluster" do
       expect(agent.push("Storm", *ids_of(language).map { |id| { id: id, payload: 1 } })["added"]).to eq(10)
       expect(agent.check("Storm")).to eq([])
     end
+    kit.queue("Seeds", shards_count: 8)
+    run_by(kit.nginx("Seeds", url:), "Seeds") { |nginx| expect(push_by(nginx, "Seeds", 1..10)).to eq("10") }
+  end
+
+  # Stops the server when the queue is empty.
+  def run_by(server, queue)
+    server.wait_until_started
+    yield server
+    kit.eventually { kit[queue].metrics.values_at(:length, :busy).sum.zero? }
+    expect(server.stop).to eq(0), server.log
+  end
+
+  def ask(nginx, path_and_query) = Net::HTTP.get(URI("http://127.0.0.1:#{nginx.port}/#{path_and_query}")).strip
+
+  # Pushes to ids with these numbers in one request to nginx. @return [String] how many were added, or the error
+  def push_by(nginx, queue, numbers) = ask(nginx, "?queue=#{queue}&from=#{numbers.first}&to=#{numbers.last}")
+
+  # How many connections each master has ever had.
+  def connections_made = cluster.masters.map { |node| node.call("INFO", "stats")[/total_connections_received:(\d+)/, 1].to_i }
+
+  it "R-CLUSTER-11 lets pushes in nginx share few connections to many masters" do
+    kit.queue("Spread", shards_count: 24)
+    nginx = kit.nginx("Spread", serves: false, client_pool_size: 2, pool_timeout: 30)
+    kit.eventually { push_by(nginx, "Spread", 1..1) == "1" rescue nil } # rubocop:disable Style/RescueModifier
+    before = connections_made
+    pushed = Array.new(40) { |turn| Thread.new { push_by(nginx, "Spread", (turn * 100)..((turn * 100) + 99)) } }.map(&:value)
+    expect(pushed.sum(&:to_i)).to eq(3999)
+    expect(before.zip(connections_made).map { |from, to| to - from }).to all(be <= 10) # two of nginx's, and those that ask
+    nginx.stop
   end
 
   # ---- slots that move
@@ -125,7 +164,7 @@ RSpec.describe "Redis Cluster" do
 
   # A replica that had not heard of a claim gives it again: such runs are shown, not forgiven otherwise.
   def replace_masters(how)
-    start_load
+    start_load([*Kit::LANGUAGES, "nginx"])
     Figures.count(1, 9).times do
       send(how)
       more_runs(30)
@@ -147,13 +186,31 @@ RSpec.describe "Redis Cluster" do
     expect(kit.verdict.faults).to eq({})
   end
 
+  # The nodes at which somebody listens to the wake-ups of a shard.
+  def listened_to(shard) = cluster.nodes.select { |node| node.call("PUBSUB", "NUMSUB", "seriatim:{#{shard}}:wake").last.to_i.positive? }
+
+  it "R-CLUSTER-6 lets pops that wait in nginx listen at one node, and at another one when that is lost" do
+    kit.queue("Pulled", shards_count: 6)
+    kit.push("Pulled", %w[before], 1)
+    nginx = kit.nginx("Pulled", serves: false)
+    kit.eventually { ask(nginx, "pop?queue=Pulled&wait=0") == "before" rescue nil } # rubocop:disable Style/RescueModifier
+    waiting = Thread.new { ask(nginx, "pop?queue=Pulled&wait=60") }
+    first = kit.eventually { listened_to("Pulled/0").first }
+    first.call("CLIENT", "KILL", "TYPE", "pubsub")
+    kit.eventually { listened_to("Pulled/0").any? && listened_to("Pulled/0") != [first] }
+    expect(waiting.join(0.3)).to be_nil
+    kit.push("Pulled", %w[after], 1)
+    expect(waiting.value).to eq("after")
+    nginx.stop
+  end
+
   # ---- the dashboard
 
   def get(port, path) = JSON.parse(Net::HTTP.get(URI("http://127.0.0.1:#{port}#{path}")))
 
-  # A dashboard in Ruby and one in Python, when they answer.
+  # A dashboard in each kind of host, when it answers.
   def with_dashboards
-    %w[ruby python].each do |host|
+    Kit::WEB_HOSTS.each do |host|
       port = RedisServer.free_port
       kit.web(host, port)
       kit.eventually { Net::HTTP.get(URI("http://127.0.0.1:#{port}/livez")) rescue nil } # rubocop:disable Style/RescueModifier
@@ -176,17 +233,16 @@ RSpec.describe "Redis Cluster" do
 
   # ---- rights and TLS
 
-  # A server and pushes of Ruby at this URL, with a worker of the kit's.
+  # A server and pushes of Ruby at this URL, then a server and pushes of nginx.
   def work_at(url, name)
     Seriatim.redis = url
     kit.queue(name, shards_count: 24)
-    worker = kit.worker("ruby", queue: name, url: url)
-    kit.push(name, (1..100).map { |number| "id#{number}" }, 1)
-    kit.drain
-    expect(worker.stop).to eq(0), worker.log
+    run_by(kit.worker("ruby", queue: name, url: url), name) { kit.push(name, (1..100).map { |number| "id#{number}" }, 1) }
+    run_by(kit.nginx(name, url:), name) { |nginx| expect(push_by(nginx, name, 101..200)).to eq("100") }
     expect(kit[name].actions.check[:findings]).to eq([])
     expect(kit.verdict.faults).to eq({})
   end
+
 
   # The commands of docs/internals/protocol.md that make the user.
   def make_user(*more)

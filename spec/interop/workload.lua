@@ -13,9 +13,14 @@ local function exists(path)
   return file and file:close()
 end
 
+---LuaJIT's tostring keeps 14 digits.
+local function fence(batch, id)
+  return ("%d"):format(batch:fence(id))
+end
+
 local function note(kind, queue, id, batch, payload)
   if payload.task then
-    write(kind, native.getpid(), queue, id, batch:fence(id), payload.n, now())
+    write(kind, native.getpid(), queue, id, fence(batch, id), payload.n, now())
   end
 end
 
@@ -63,10 +68,10 @@ local function run(queue, id, payloads, batch)
   for place, payload in ipairs(payloads) do
     numbers[place] = payload.n
   end
-  write("start", native.getpid(), queue, id, batch:fence(id), batch:retry_count(id), pack(numbers), now())
+  write("start", native.getpid(), queue, id, fence(batch, id), batch:retry_count(id), pack(numbers), now())
   step("perform_begin")
   local well, kind = pcall(perform, queue, id, payloads, batch)
-  write(well and kind or "fail", native.getpid(), queue, id, batch:fence(id), now())
+  write(well and kind or "fail", native.getpid(), queue, id, fence(batch, id), now())
   step("perform_end")
   if not well then
     error(kind, 0)

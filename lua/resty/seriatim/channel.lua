@@ -1,11 +1,11 @@
--- One of a node's two connections, by a cosocket: a light thread that connects and reads, and one that writes.
+-- One of a node's connections, by a cosocket: a light thread that connects and reads, and one that writes. There is one for commands,
+-- in a cluster to each master, and one for wake-ups.
 
 local semaphore = require "ngx.semaphore"
 local socket = require "resty.seriatim.socket"
 local log = require "seriatim.log"
 local native = require "seriatim.native"
 
-local COMMANDS = 1
 local NEVER_MS = 86400000 -- the reading ends by the supervisor's watch, not by a timeout
 local READ_BYTES = 262144
 
@@ -13,16 +13,18 @@ local READ_BYTES = 262144
 local Channel = {}
 Channel.__index = Channel
 
-local channels = { COUNT = 2 }
+local channels = { COMMANDS = 1, WAKES = 2 }
 
 ---notify: called when the node should be asked what is due now.
 ---@param node seriatim.Node
----@param number integer  1: commands, 2: wakes
+---@param number integer  COMMANDS, WAKES, or what node:master says
 ---@param url table
 ---@param notify fun()
+---@param at table?  of socket.at: the master's address, in a cluster, where it connects when it is wanted
 ---@return seriatim.Channel
-function channels.new(node, number, url, notify)
-  local self = { node = node, number = number, url = url, notify = notify, wake = semaphore.new(), attempts = 0 }
+function channels.new(node, number, url, notify, at)
+  local self = { node = node, number = number, url = url, notify = notify, at = at, wake = semaphore.new(), attempts = 0 }
+  self.is_wanted, self.want = not url.is_cluster, semaphore.new()
   return setmetatable(self, Channel)
 end
 
@@ -46,15 +48,35 @@ function Channel:kill()
   end
 end
 
+-- ---- in a cluster
+
+---Is the connection to be there? The watch closes it if not.
+function Channel:set_wanted(is_wanted)
+  if is_wanted and not self.is_wanted then
+    self.want:post()
+  end
+  self.is_wanted = is_wanted
+end
+
+---By the light thread that spawned: connects to another master from now on; nil: to none.
+function Channel:turn_to(at)
+  if at ~= self.at and self.threads then
+    self:kill()
+    self.at, self.attempts = at, 0
+    self:spawn()
+  end
+  self:set_wanted(at ~= nil)
+end
+
 -- ---- the watch
 
 ---Why the connection is useless though the reader still waits; nil: it is not.
 function Channel:trouble()
-  if self.broken or not self.sock or self.number ~= COMMANDS then
+  if self.broken or not self.sock or self.number == channels.WAKES then
     return self.broken
   end
   local now = native.now_ms()
-  if not self.node:waits() then
+  if not self.node:waits(self.number) then
     self.heard = now
   elseif now - self.heard >= socket.SILENCE_MS then
     return ("no answer for %d seconds"):format(socket.SILENCE_MS / 1000)
@@ -63,7 +85,7 @@ end
 
 ---Logs the first of several failures in a row, as the runner of the core does.
 function Channel:tell(why, was_open)
-  if self.number == COMMANDS and (was_open or self.attempts == 0) then
+  if self.number ~= channels.WAKES and (was_open or self.attempts == 0) then
     log.warn("warning", "Redis: " .. tostring(why))
   end
 end
@@ -71,8 +93,11 @@ end
 ---By the light thread that spawned: looks after the connection.
 function Channel:watch()
   local why = self:trouble()
-  if why then
+  local is_left = self.sock and not self.is_wanted
+  if why and not is_left then
     self:tell(why, true)
+  end
+  if why or is_left then
     self:kill()
     self:spawn()
     self.notify()
@@ -83,10 +108,16 @@ end
 
 function Channel:read_always()
   while true do
-    local sock, _, why = socket.connect(self.url, socket.CONNECT_MS)
+    while not self.is_wanted do
+      self.want:wait(60)
+    end
+    local sock, _, why = socket.connect(self.url, socket.CONNECT_MS, nil, self.at)
     if sock then
       why = self:use(sock)
       socket.lost(self.url)
+    else
+      self.node:disconnected(self.number)
+      self.notify()
     end
     self:tell(why, sock ~= nil)
     self.attempts = self.attempts + 1

@@ -6,6 +6,7 @@ local semaphore = require "ngx.semaphore"
 local channels = require "resty.seriatim.channel"
 local nodes = require "resty.seriatim.node"
 local hosts = require "resty.seriatim.host"
+local socket = require "resty.seriatim.socket"
 local errors = require "seriatim.errors"
 local events = require "seriatim.events"
 local log = require "seriatim.log"
@@ -113,7 +114,8 @@ Turn.__index = Turn
 
 function Loop:turn()
   self.looks = self.looks + 1
-  local turn = setmetatable({ loop = self, over = false, threads = {}, occupied = {}, working = 0 }, Turn)
+  local turn = setmetatable({ loop = self, over = false, threads = {}, occupied = {}, working = 0, channels = {} }, Turn)
+  turn.calls = semaphore.new()
   local ran, err = pcall(turn.run, turn)
   if ran then
     return
@@ -183,16 +185,20 @@ function Turn:run()
   self:stop()
 end
 
+function Turn:spawn_channel(number, at)
+  local loop = self.loop
+  self.channels[number] = channels.new(loop.made.node, number, loop.made.url, loop.notify, at)
+  self.channels[number]:spawn()
+end
+
 function Turn:spawn()
   local loop = self.loop
-  local node, url = loop.made.node, loop.made.url
-  self.channels = {}
-  for number = 1, channels.COUNT do
-    self.channels[number] = channels.new(node, number, url, loop.notify)
-    self.channels[number]:spawn()
+  self:spawn_channel(channels.WAKES)
+  if not loop.made.url.is_cluster then
+    self:spawn_channel(channels.COMMANDS)
   end
   loop.notified = false
-  self.ticker = ngx.thread.spawn(self.tick_always, self, node)
+  self.ticker = ngx.thread.spawn(self.tick_always, self, loop.made.node)
   for place in ipairs(loop.hosts) do
     self:spawn_host(place)
   end
@@ -229,7 +235,10 @@ function Turn:tick_always(node)
   while true do
     loop.notified = false
     local wait_ms = node:tick()
-    for _, channel in ipairs(self.channels) do
+    if loop.made.url.is_cluster then
+      self:want_masters(node)
+    end
+    for _, channel in pairs(self.channels) do
       channel:flush()
     end
     for group, wait_queue in pairs(loop.wait_queues) do
@@ -243,11 +252,62 @@ function Turn:tick_always(node)
   end
 end
 
+-- ---- the masters of a cluster
+
+---By the ticker: tells the connections which of them are wanted now. For a master that has none it calls the supervisor, because
+---the light threads of a connection can only be ended by the one that began them.
+function Turn:want_masters(node)
+  local place = 1
+  local number, _, _, is_wanted = node:master(place)
+  while number do
+    local channel = self.channels[number]
+    if channel then
+      channel:set_wanted(is_wanted)
+    elseif self.calls:count() < 1 then
+      self.calls:post()
+    end
+    place = place + 1
+    number, _, _, is_wanted = node:master(place)
+  end
+end
+
+---A connection for each master, and none for those that are gone.
+function Turn:follow_masters(node, url)
+  local known, place = { [channels.WAKES] = true }, 1
+  local number, host, port, is_wanted = node:master(place)
+  while number do
+    known[number] = true
+    if not self.channels[number] then
+      self:spawn_channel(number, socket.at(url, host, port))
+      self.channels[number]:set_wanted(is_wanted)
+    end
+    place = place + 1
+    number, host, port, is_wanted = node:master(place)
+  end
+  for old, channel in pairs(self.channels) do
+    if not known[old] then
+      channel:kill()
+      self.channels[old] = nil
+    end
+  end
+end
+
+---The wake-ups of all masters come from any of them: from one that takes commands.
+function Turn:aim_wakes()
+  local wakes, any = self.channels[channels.WAKES], nil
+  for _, channel in pairs(self.channels) do
+    if channel ~= wakes and channel.sock and (not any or channel.at == wakes.at) then
+      any = channel
+    end
+  end
+  wakes:turn_to(any and any.at)
+end
+
 -- ---- the supervisor
 
 ---Sleeps; then says that this process answers, looks after the connections and writes the node's events to the log.
 function Turn:look(seconds)
-  ngx.sleep(seconds)
+  self.calls:wait(seconds)
   local loop = self.loop
   local node, now = loop.made.node, native.now_ms()
   loop.looks = loop.looks + 1
@@ -255,8 +315,12 @@ function Turn:look(seconds)
     node:pulse()
     loop.next_pulse = now + math.min(settings.lease_time / 5, 1) * 1000
   end
-  for _, channel in ipairs(self.channels) do
+  for _, channel in pairs(self.channels) do
     channel:watch()
+  end
+  if loop.made.url.is_cluster then
+    self:follow_masters(node, loop.made.url)
+    self:aim_wakes()
   end
   self:replace_aborted()
   node_parts.apply_command(loop, node:asked())
@@ -289,7 +353,7 @@ function Turn:retire()
 end
 
 function Turn:disconnect()
-  for _, channel in ipairs(self.channels or {}) do
+  for _, channel in pairs(self.channels) do
     channel:kill()
   end
   if self.ticker then

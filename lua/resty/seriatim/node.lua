@@ -70,6 +70,9 @@ function nodes.make(options, changed)
   if parsed.has_sentinels then
     made:expect_masters()
   end
+  for _, seed in ipairs(parsed.hosts or {}) do
+    made:seed(seed.host, seed.port)
+  end
   local numbers, by_number = node.add_workers(made, options.workers), {}
   for worker, number in pairs(numbers) do
     by_number[number] = worker

@@ -9,13 +9,19 @@ local CONNECT_MS = 5000
 local SILENCE_MS = 15000 -- an open connection that owes an answer this long is dead
 local LOCAL = { localhost = "127.0.0.1" } -- nginx asks a resolver for names, which knows no /etc/hosts
 
-local socket = { SILENCE_MS = SILENCE_MS, CONNECT_MS = CONNECT_MS }
+local socket = {
+  SILENCE_MS = SILENCE_MS,
+  CONNECT_MS = CONNECT_MS,
+  IDLE_MS = 60000, -- how long nginx keeps an unused connection
+  FINAL = { AUTH = true, SERVER = true, INVALID = true, UNSUPPORTED = true, NOMEM = true }, -- ends of a connection that will come again
+}
 
 local function dial(sock, url, options)
   if url.scheme == "unix" then
     return sock:connect("unix:" .. url.path, options)
   end
-  return sock:connect(LOCAL[url.host] or url.host, url.port, options)
+  local host = LOCAL[url.host] or url.host
+  return sock:connect(host:find(":", 1, true) and ("[%s]"):format(host) or host, url.port, options)
 end
 
 ---sslhandshake may return true though the handshake was refused. The socket is closed then, and getreusedtimes returns nil.
@@ -30,14 +36,15 @@ local function secure(sock, url)
   return made, err
 end
 
-local function failed(url, err)
+local function failed(url, at, err)
   local kind = err == "timeout" and "TIMEOUT" or "IO"
-  return nil, kind, native.connect_error(url.redacted, err, url.from)
+  local reason = url.is_cluster and ("%s:%d: %s"):format(at.host, at.port, err) or err
+  return nil, kind, native.connect_error(url.redacted, reason, url.from)
 end
 
 local function open(at, patience, options)
   local sock = tcp()
-  sock:settimeouts(patience, SILENCE_MS, SILENCE_MS)
+  sock:settimeouts(patience, patience, patience)
   local connected, err = dial(sock, at, options)
   if not connected then
     return nil, err
@@ -59,13 +66,21 @@ local function options_at(at, options)
   return options
 end
 
+---The address of a node of a cluster, for socket.connect.
+function socket.at(url, host, port)
+  return { scheme = url.tls and "rediss" or "redis", host = host, port = port, redacted = url.redacted }
+end
+
 ---@param url table  of socket.parse
 ---@param patience integer  ms
 ---@param pool table?  options of nginx's pool of idle connections; nil: a connection of its own
+---@param node table?  of socket.at, where the URL is that of a cluster
 ---@return table? socket  or nil, kind and message
-function socket.connect(url, patience, pool)
-  local at = url
-  if url.has_sentinels then
+function socket.connect(url, patience, pool, node)
+  local at = node or url
+  if node then
+    pool = options_at(node, pool)
+  elseif url.has_sentinels then
     local master, kind, message = sentinel.master(url, open)
     if not master then
       return nil, kind, message
@@ -77,7 +92,7 @@ function socket.connect(url, patience, pool)
     return sock
   end
   socket.lost(url)
-  return failed(url, err)
+  return failed(url, at, err)
 end
 
 ---A connection ended: that Redis may not be the master any more, so the sentinels are asked again.
@@ -98,7 +113,7 @@ end
 function socket.parse(url)
   local parsed, kind, message = native.parse_url(url)
   if parsed then
-    parsed.text, parsed.has_sentinels = url, parsed.scheme == "redis+sentinel"
+    parsed.text, parsed.has_sentinels, parsed.is_cluster = url, parsed.scheme == "redis+sentinel", parsed.hosts ~= nil
   end
   return parsed, kind, message
 end

@@ -2,7 +2,9 @@
 -- blocks. It keeps the deadlines and the pauses of the core's link; unanswered pushes are sent again, and their token makes
 -- them apply once.
 
+local masters = require "resty.seriatim.masters"
 local phases = require "resty.seriatim.phases"
+local places = require "resty.seriatim.places"
 local socket = require "resty.seriatim.socket"
 local wakes = require "resty.seriatim.wakes"
 local errors = require "seriatim.errors"
@@ -12,7 +14,6 @@ local settings = require "seriatim.settings"
 local MAX_PAYLOAD = 0 -- the core's default, 1 MiB
 local LIMIT_MS = 30000 -- of any operation but a push, from its last answer
 local FIRST_LIMIT_MS = 5000 -- of an operation before the first connection: a wrong URL shows soon
-local IDLE_MS = 60000 -- how long nginx keeps an unused connection
 local QUEUE = 100000 -- operations of an nginx worker that may wait for a free connection
 local READ_BYTES = 65536
 local UNHEARD_MS = 100 -- the most that a pop sleeps when no message can wake it
@@ -22,7 +23,6 @@ local WEB_POLLS = "seriatim-web-polls:" -- the pool of consumers' pops that wait
 local WEB_LIMIT_MS = 4500 -- the core's, for a request of the dashboard: less than its reads have, so that they tell the cause
 
 local LEFT = "CLOSED" -- the end of a change whose client has closed its connection to nginx
-local FINAL = { AUTH = true, SERVER = true, INVALID = true, UNSUPPORTED = true, NOMEM = true }
 local AT_ONCE = { PROTOCOL = true, IO = true, TIMEOUT = true } -- the end of an open connection that needs no pause
 
 ---@type seriatim.TransportMaker
@@ -52,6 +52,9 @@ function transport.open(url, namespace, url_from)
   parsed.from = url_from
   if parsed.has_sentinels then
     client:expect_master()
+  end
+  for _, seed in ipairs(parsed.hosts or {}) do
+    client:seed(seed.host, seed.port)
   end
   return setmetatable({ client = client, address = parsed, was_up = false }, Transport)
 end
@@ -136,14 +139,17 @@ function Transport:patience(run)
 end
 
 function Transport:give_up(run)
-  local text = ("no answer from %s in time"):format(self.address.redacted)
-  self.client:give_up(run.kind or "TIMEOUT", run.message or text)
+  local text, kind, message = ("no answer from %s in time"):format(self.address.redacted), run.kind, run.message
+  if not kind then
+    kind, message = self.client:held_up()
+  end
+  self.client:give_up(kind or "TIMEOUT", message or text)
 end
 
 ---The connection has ended, or could not be made.
 function Transport:lose(run, kind, message, pauses)
   socket.lost(self.address)
-  if FINAL[kind] then
+  if socket.FINAL[kind] then
     self.client:give_up(kind, message)
     return
   end
@@ -167,6 +173,8 @@ function Transport:drive(limit)
       self:rest(run, asleep_ms)
     elseif self:patience(run) < 1 then
       self:give_up(run)
+    elseif self.address.is_cluster then
+      self:attempt_masters(run)
     else
       self:attempt(run)
     end
@@ -191,8 +199,20 @@ local function is_full(err, options)
   return err:find("too many waiting connect operations", 1, true) or count >= options.pool_size
 end
 
+---The milliseconds for a free connection.
+function Transport:pool_patience(run)
+  return math.max(1, math.min(self:patience(run), math.max(settings.pool_timeout * 1000, 1)))
+end
+
+---Ends the operation for want of a free connection.
+function Transport:give_up_full(run, patience, size)
+  local text = "no free connection in %.3g s: all %d are in use (client_pool_size, of each nginx worker)"
+  run.full = true
+  self.client:give_up("TIMEOUT", text:format(patience / 1000, size))
+end
+
 function Transport:connect(run)
-  local patience = math.max(1, math.min(self:patience(run), math.max(settings.pool_timeout * 1000, 1)))
+  local patience = self:pool_patience(run)
   local options = self:pool_options()
   local sock, kind, message = socket.connect(self.address, patience, options)
   if sock then
@@ -200,12 +220,21 @@ function Transport:connect(run)
     return sock
   end
   if (kind == "TIMEOUT" or settings.pool_timeout == 0) and is_full(message, options) then
-    local text = "no free connection in %.3g s: all %d are in use (client_pool_size, of each nginx worker)"
-    run.full = true
-    self.client:give_up("TIMEOUT", text:format(patience / 1000, options.pool_size))
+    self:give_up_full(run, patience, options.pool_size)
     return nil
   end
   self:lose(run, kind, message, true)
+end
+
+---On a cluster.
+function Transport:attempt_masters(run)
+  local patience, options = self:pool_patience(run), self:pool_options()
+  local place = places.enter(options.pool, options.pool_size, settings.pool_timeout > 0 and patience or 0)
+  if not place then
+    return self:give_up_full(run, patience, options.pool_size)
+  end
+  masters.exchange(self, run, options)
+  place:leave()
 end
 
 function Transport:attempt(run)
@@ -220,7 +249,7 @@ function Transport:attempt(run)
   end
   in_use[sock] = nil
   if not kind then
-    sock:setkeepalive(IDLE_MS)
+    sock:setkeepalive(socket.IDLE_MS)
     return
   end
   sock:close()
@@ -293,6 +322,21 @@ end
 
 -- ---- a pop that waits
 
+---The addresses of a cluster's masters, as far as they are known; nil: the URL is that of one Redis.
+function Transport:nodes()
+  if not self.address.is_cluster then
+    return nil
+  end
+  local nodes, place = {}, 1
+  local number, host, port = self.client:master(place)
+  while number do
+    nodes[place] = socket.at(self.address, host, port)
+    place = place + 1
+    number, host, port = self.client:master(place)
+  end
+  return nodes
+end
+
 ---So that a client that leaves gives its place to others at once.
 function Transport:wake_when_left(waiter)
   if self.has_left then
@@ -305,7 +349,7 @@ end
 function Transport:rest(run, asleep_ms)
   local names, was_heard = self.client:channels(), self.is_heard
   if not self.waiter or #self.waiter.wanted ~= #names then
-    self.waiter, was_heard = wakes.waiter(self.address, names), false
+    self.waiter, was_heard = wakes.waiter(self.address, names, self:nodes()), false
     self:wake_when_left(self.waiter)
   end
   local is_heard = self.waiter:is_heard()

@@ -1,7 +1,7 @@
--- The messages that wake pops which wait: one connection of an nginx worker to a Redis, subscribed to the wake-up channels that
--- its pops want. Each pop that waits would else need a connection of its own. A timer owns the connection, because nginx
--- closes the sockets of a request at its end; the timer ends if no pop waits for some time, and after a turn, because nginx frees
--- a timer's memory only then.
+-- The messages that wake pops which wait: one connection of an nginx worker to a Redis, subscribed to the wake-up channels that its
+-- pops want. In a cluster it leads to any node, because each gives on the messages of all. Each pop that waits would else need a
+-- connection of its own. A timer owns the connection, because nginx closes the sockets of a request at its end; the timer ends if no
+-- pop waits for some time, and after a turn, because nginx frees a timer's memory only then.
 
 local semaphore = require "ngx.semaphore"
 local socket = require "resty.seriatim.socket"
@@ -13,7 +13,7 @@ local NEVER_MS = 86400000 -- the reading ends by the watch, not by a timeout, wh
 local LOOK = 0.2 -- seconds between looks at the end of nginx, of the turn, and of the need for a connection
 local IDLE_MS = 30000 -- without a pop that waits
 local TURN_MS = 300000
-local PAUSE_MS = 5000 -- after a refusal or a lost connection
+local PAUSE_MS = 5000 -- after a refusal or a lost connection; of a cluster only after all nodes were tried
 
 local wakes = {}
 
@@ -98,13 +98,15 @@ local hubs = {}
 
 ---@param address table  of socket.parse
 ---@param names string[]  of channels
+---@param nodes table[]?  addresses of socket.at, where the URL is that of a cluster
 ---@return seriatim.Waiter
-function wakes.waiter(address, names)
+function wakes.waiter(address, names, nodes)
   local hub = hubs[address.text]
   if not hub then
-    hub = setmetatable({ address = address, channels = {}, begins_at = 0, needed_at = 0, work = semaphore.new() }, Hub)
+    hub = setmetatable({ address = address, channels = {}, begins_at = 0, needed_at = 0, failures = 0, work = semaphore.new() }, Hub)
     hubs[address.text] = hub
   end
+  hub.nodes = nodes
   local waiter = setmetatable({ hub = hub, wanted = names, semaphore = semaphore.new(), woken = false }, Waiter)
   hub:need(waiter)
   return waiter
@@ -137,19 +139,26 @@ function Hub:turn()
     end
   end
   if why then
-    self.begins_at = native.now_ms() + PAUSE_MS
+    self.failures = self.failures + 1
+    local others = self.failures % #(self.nodes or { true }) > 0
+    self.begins_at = native.now_ms() + (others and 0 or PAUSE_MS)
     log[ran and "debug" or "error"]("wakes", log.describe(why))
   end
 end
 
+---The node of a cluster to connect to, another one after each failure; nil: the URL is that of one Redis.
+function Hub:node()
+  return self.nodes and self.nodes[self.failures % #self.nodes + 1]
+end
+
 ---Nil: it is over; else why the connection ended.
 function Hub:run()
-  local sock, _, why = socket.connect(self.address, socket.CONNECT_MS)
+  local sock, _, why = socket.connect(self.address, socket.CONNECT_MS, nil, self:node())
   if not sock then
     return why
   end
   sock:settimeouts(socket.CONNECT_MS, socket.SILENCE_MS, NEVER_MS)
-  self.ended = nil
+  self.ended, self.heard, self.ping = nil, native.now_ms(), nil
   local threads = { ngx.thread.spawn(self.read_always, self, sock), ngx.thread.spawn(self.write_always, self, sock) }
   self:watch()
   for _, thread in ipairs(threads) do
@@ -168,7 +177,19 @@ function Hub:watch()
     ngx.sleep(LOOK)
     local now = native.now_ms()
     local is_over = ngx.worker.exiting() or now >= until_ms or now - self.needed_at >= IDLE_MS
+    self:ask_for_life(now)
   until is_over or self.ended
+end
+
+---A frozen Redis keeps its connections: one that says nothing for some time is asked, and given up if it does not answer.
+function Hub:ask_for_life(now)
+  local silent = now - self.heard
+  if silent >= socket.SILENCE_MS then
+    self.ended = ("no answer for %d seconds"):format(socket.SILENCE_MS / 1000)
+  elseif silent >= socket.SILENCE_MS / 2 and not self.ping then
+    self.ping = "due"
+    self.work:post()
+  end
 end
 
 function Hub:read_always(sock)
@@ -176,6 +197,7 @@ function Hub:read_always(sock)
   repeat
     local data, err = sock:receiveany(READ_BYTES)
     if data then
+      self.heard, self.ping = native.now_ms(), nil
       kept, why = self:take(kept .. data)
     else
       why = err
@@ -205,7 +227,7 @@ function Hub:hear(answer)
   if not channel then
     return
   end
-  channel.is_confirmed = true
+  channel.is_confirmed, self.failures = true, 0
   for waiter in pairs(channel.waiters) do
     if answer[1] == "message" or waiter:is_heard() then
       waiter:wake()
@@ -221,6 +243,15 @@ function Hub:greeting()
     return ""
   end
   return request(url.user and { "AUTH", url.user, url.password } or { "AUTH", url.password })
+end
+
+---PING, which Redis answers; "": none is due.
+function Hub:question()
+  if self.ping ~= "due" then
+    return ""
+  end
+  self.ping = "sent"
+  return request { "PING" }
 end
 
 ---SUBSCRIBE to the channels that were added; "": to none.
@@ -241,7 +272,7 @@ function Hub:write_always(sock)
     if bytes == "" then
       self.work:wait(60)
     end
-    bytes = self:subscription()
+    bytes = self:subscription() .. self:question()
   end
   self.ended = self.ended or "the connection broke while it was written to"
 end

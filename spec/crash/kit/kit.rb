@@ -135,6 +135,19 @@ class Kit
     end
   end
 
+  # Starts an nginx whose worker process runs the jobs of a queue, without waiting for it.
+  # @param ids, until_file, pause as of `producer`; ids nil: it pushes nothing by itself
+  # @param serves [Boolean] false: it runs no jobs, and only pushes by requests; see spec/interop/in_nginx.lua
+  # @param settings of the module
+  # @return [NginxProcess]
+  def nginx(queue, ids: nil, until_file: nil, pause: 0, serves: true, url: redis.url, **settings)
+    workload = { workers: @queues.slice(queue), queue:, ids:, until: until_file, pause:, serves:, seriatim: settings }.compact
+    variables = { "REDIS_URL" => url, "JOURNAL" => journal.path, "WORKLOAD" => JSON.generate(workload) }
+    port = RedisServer.free_port
+    configuration = nginx_configuration(port, "#{Language::INTEROP}/nginx.conf")
+    add(NginxProcess.new(port, ["nginx", "-p", folder, "-c", configuration, "-e", "stderr"], variables, next_log, journal))
+  end
+
   # Starts a process that pushes 1..count to each of the ids, one by one, until the file is there.
   def producer(language, queue, ids, count: 1_000_000, pause: 0, until_file: nil, payload: {}, url: redis.url, program: nil,
                environment: {})
@@ -244,9 +257,10 @@ class Kit
   end
 
   # @return [String] the path
-  def nginx_configuration(port)
-    words = { lua: "#{CProgram::ROOT}/lua", port: port, redis: redis.url, user: Process.uid.zero? ? "user root;" : "" }
-    text = File.read("#{CProgram::KIT}/web_app.conf").gsub(/@(\w+)@/) { words.fetch($1.to_sym) }
+  def nginx_configuration(port, template = "#{CProgram::KIT}/web_app.conf")
+    words = { root: CProgram::ROOT, folder:, port:, redis: redis.url, user: Process.uid.zero? ? "user root;" : "",
+              certificates: ENV.fetch("SSL_CERT_FILE", "/etc/ssl/certs/ca-certificates.crt") }
+    text = File.read(template).gsub(/@(\w+)@/) { words.fetch($1.to_sym) }
     File.join(folder, "nginx-#{port}.conf").tap { |path| File.write(path, text) }
   end
 

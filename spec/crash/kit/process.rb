@@ -18,6 +18,8 @@ class ChildProcess
     raise "did not start: #{log}" unless alive?
   end
 
+  def runs_as?(pid) = self.pid == pid
+
   def signal(name) = Process.kill(name, pid)
 
   # Reaps the process if it has ended.
@@ -100,5 +102,37 @@ end
 class SpawnedProcess < ChildProcess
   def initialize(command, variables, log_path, journal)
     super(Process.spawn(variables, *command, out: log_path, err: %i[child out], in: File::NULL), log_path, journal)
+  end
+end
+
+# An nginx with one worker process, which runs jobs.
+class NginxProcess < SpawnedProcess
+  attr_reader :port
+
+  def initialize(port, ...)
+    @port = port
+    super(...)
+  end
+
+  # Is it the process, or its worker process?
+  def runs_as?(pid) = super || log.include?("#{pid}##{pid}:")
+
+  # Until it pushes nothing more.
+  def wait_for_producer = until_true(150, "pushes") { log.include?("the producer has ended") }
+
+  # Lets what runs end.
+  def stop(seconds = 120)
+    signal(:QUIT)
+    wait(seconds)
+  end
+
+  # Ends its worker process, too, which outlives a master that is killed.
+  def remove
+    return unless alive?
+
+    signal(:STOP)
+    workers = File.read("/proc/#{pid}/task/#{pid}/children").split.map(&:to_i)
+    kill
+    workers.each { |worker| Process.kill(:KILL, worker) }
   end
 end
