@@ -490,6 +490,7 @@ size_t cluster_add_master(redis_cluster *c)
     size_t i, node = c->count;
     start_node(c);
     wait_for_node(c, node);
+    set_node_timeout(c, NODE_TIMEOUT_MS); /* nodes that are patient tell each other less often who has what */
     meet(c, node, 0);
     for (i = 0; i < c->count; i++)
         if (c->nodes[i].answers)

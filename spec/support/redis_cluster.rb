@@ -7,7 +7,10 @@ require_relative "redis_server"
 # Masters and their replicas on ports of loopback, each in a temporary folder. The processes are stopped by their pids.
 class RedisCluster
   SLOTS = 16_384
+  # How long a node must be silent until others call it dead. With the patient one a machine that stalls for some seconds makes no failover
+  # that no example has asked for; the short one holds from a failover until the cluster is whole again.
   NODE_TIMEOUT_MS = 2000
+  PATIENT_MS = 60_000
   MIGRATED_AT_ONCE = 100 # keys
 
   # One redis-server of the cluster. Its socket, besides its port, is for commands of the test.
@@ -180,14 +183,15 @@ class RedisCluster
 
   # ---- masters that come and go
 
-  # Lets a replica take over by command, with all that its master has. On a busy machine the replica may give up after 5 s: then it is told
-  # again.
+  # Lets a replica take over by command, with all that its master has. On a busy machine the replica may give up after 5 s, or refuse while
+  # it has no connection to its master: then it is told again.
   # @return [Node] the new master
   def failover(master)
     replica = replica_of(master)
     told = 0
+    limit_silence(NODE_TIMEOUT_MS)
     await("#{replica.address} was not promoted") do
-      replica.call("CLUSTER", "FAILOVER") if !replica.master? && now - told > 6 && (told = now)
+      tell_to_take_over(replica) if !replica.master? && now - told > 6 && (told = now)
       promoted?(replica)
     end
     replica
@@ -195,12 +199,14 @@ class RedisCluster
 
   # Kills or freezes a master.
   # @param how [Symbol] :kill or :freeze_process
-  # @yieldparam replica [Node] when the master is gone, before the replica takes over
+  # @yieldparam replica [Node] when the master is gone, before the replica can take over
   # @return [Node] the new master, when all nodes know it
   def replace(master, how)
     replica = replica_of(master)
+    limit_silence(NODE_TIMEOUT_MS, [master]) # it serves nobody when it is thawed
     master.public_send(how)
     yield replica if block_given?
+    limit_silence(NODE_TIMEOUT_MS)
     await_promotion(replica)
   end
 
@@ -227,14 +233,18 @@ class RedisCluster
   end
 
   # Waits until all nodes that answer say that the cluster is whole, and each replica follows its master.
-  def await_whole = await("the cluster is not whole") { answering.all? { |node| node.well? && agreed?(node) } }
+  def await_whole
+    await("the cluster is not whole") { answering.all? { |node| node.well? && agreed?(node) } }
+    limit_silence(PATIENT_MS)
+  end
 
   # @return [Node] a master without slots; see rebalance
   def add_master
     node = Node.new(@arguments, tls: @tls)
     nodes << node
+    limit_silence(NODE_TIMEOUT_MS) # nodes that are patient tell each other less often who has what
     meet(node, nodes - [node])
-    await("the new master is not known to all") { knows_all? }
+    await_acquaintance
     await_whole
     node
   end
@@ -244,6 +254,7 @@ class RedisCluster
   # @param first [Array<Integer>] slots to move before others
   def rebalance(node, first: [])
     others = masters
+    limit_silence(NODE_TIMEOUT_MS)
     others.each do |source|
       all = (first & source.slots) | source.slots
       taken = all.first(all.size - (SLOTS / (others.size + 1)))
@@ -251,6 +262,7 @@ class RedisCluster
       filled.each { |slot| move_slot(slot, node) }
       give(empty, source, node, others)
     end
+    limit_silence(PATIENT_MS)
   end
 
   # Waits until the block is true.
@@ -266,15 +278,28 @@ class RedisCluster
   private
 
   def answering = nodes.select(&:answers?)
+
+  def limit_silence(milliseconds, nodes = answering)
+    nodes.each { |node| node.call("CONFIG", "SET", "cluster-node-timeout", milliseconds) }
+  end
+
+  def tell_to_take_over(replica)
+    replica.call("CLUSTER", "FAILOVER")
+  rescue RuntimeError
+    nil # it is told again
+  end
+
   def by_id(id) = nodes.find { |node| node.id == id }
 
-  # Tells all masters, the new one first, whose slots they are now. Its epoch must be the greatest, or the source would take them back.
+  # Tells all masters, the new one first, whose slots they are now, and returns when all nodes know. Its epoch must be the greatest, or the
+  # source would take them back.
   def give(slots, source, target, masters)
     await("#{target.address} does not know the epochs of all others") { knows_epochs?(target) }
     target.call("CLUSTER", "BUMPEPOCH")
     [target, source, *(masters - [target, source])].each do |node|
       UNIXSocket.open(node.server.socket) { |io| slots.each { |slot| RedisProtocol.call(io, "CLUSTER", "SETSLOT", slot, "NODE", target.id) } }
     end
+    await("not all know the slots of #{target.address}") { agreed?(target) } # replicas hear of them from their masters
   end
 
   def start_nodes(count)
@@ -289,7 +314,7 @@ class RedisCluster
       node.call("CLUSTER", "ADDSLOTSRANGE", SLOTS * at / masters.size, SLOTS * (at + 1) / masters.size - 1)
     end
     nodes.each_with_index { |node, at| meet(node, nodes.drop(at + 1)) }
-    await("the nodes do not know each other") { knows_all? }
+    await_acquaintance
     replicas.each_with_index { |node, at| node.call("CLUSTER", "REPLICATE", masters[at % masters.size].id) }
     await("the replicas do not follow") { replicas.all? { |node| follows?(node) } }
     await_whole
@@ -297,6 +322,15 @@ class RedisCluster
 
   def meet(node, others)
     others.select(&:answers?).each { |other| node.call("CLUSTER", "MEET", "127.0.0.1", other.port, other.bus_port) }
+  end
+
+  # A node gives a handshake up after the node timeout: then they meet once more.
+  def await_acquaintance
+    met = now
+    await("the nodes do not know each other") do
+      nodes.each { |node| meet(node, nodes - [node]) } if now - met > 5 && (met = now)
+      knows_all?
+    end
   end
 
   def knows_all? = answering.product(answering).all? { |node, other| node.said_of(other).any? }
