@@ -24,6 +24,12 @@
 #define LONG TEXT512 TEXT512
 #define LONGER LONG LONG LONG
 
+/* A double. */
+#define NUMBER "\1\1\1\1\1\1\x10\x43"
+
+/* What a batch holds of an id: a record with a score of its own (lib/parts.lua). */
+#define PART " \x81\xa1j\xb2\4" NUMBER NUMBER "x"
+
 /* An argument: text, or LEASE, SEEN, RUN (of the running id), RUN2, TOKEN (of a set's reservations). */
 #define LEASE "\1lease"
 #define SEEN "\1seen"
@@ -237,6 +243,17 @@ static const struct call {
     {"trim_morgue", 'S', {"1", LEASE, "0", "1"}},
     {"unpark", 'S', {"1", "parked", "run"}},
     {"unpark_all", 'S', {"1", "0"}},
+    {"foreign", 'S', {"1", "jobs", "0"}},
+    {"foreign", 'S', {"1", "notices", "0"}},
+    {"depart", 'S', {"1", "hot", "", "run", "!"}},
+    {"departed", 'S', {"1", "5", "hot"}},
+    {"slice_out", 'S', {"1", "5", "hot", "w", "0"}},
+    {"slice_in", 'S', {"1", "0", "5", "new", "s", "0", "", "merge"}},
+    {"arrive", 'S', {"1", "0", "0", "5", "merge", "20"}},
+    {"arrive", 'S', {"1", "0", "5", "5", "merge", "20", "new", PART, "hot", PART, "run", PART}},
+    {"out", 'S', {"1", "0"}},
+    {"set_layout", 'L', {"", "1 4 3"}},
+    {"turn", 'S', {"1 1 3", "0"}},
 };
 #define CALLS (sizeof calls / sizeof *calls)
 

@@ -113,8 +113,8 @@ typedef struct store {
     store_notice *notices;
     size_t notice_count, notice_cap;
     uint64_t noticed, taken_over,
-        retold;     /* notices that were written; that an heir took; hooks that returned beyond the first */
-    int loaded[64]; /* scripts */
+        retold; /* notices that were written; that an heir took; hooks that returned beyond the first */
+    int loaded[srt_script_count]; /* scripts */
 
     unsigned errors_ppm, noscript_ppm;
     /* Of the messages of pushes that have claimed: */

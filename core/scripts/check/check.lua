@@ -91,7 +91,7 @@ local function check_index(key, id, score, finding)
   end)
 end
 
-local function is_run(run) return string.match(run, '^[0-7][nusombp]%d+$') end
+local function is_run(run) return string.match(run, '^[0-?][nusombp]%d+$') end
 
 local function check_job(id, record)
   local r = record_of(first, id, record)
@@ -110,7 +110,7 @@ local function check_job(id, record)
   if r.place == PLACE_READY then
     ready[#ready + 1] = id
   elseif r.place == PLACE_DUE then
-    check_index(DUE, id, r.due, 'index')
+    if not (is(FLAG_SOURCE) and call('ZSCORE', PREFIX .. 'moving', id)) then check_index(DUE, id, r.due, 'index') end
   elseif r.place == PLACE_PARKED then
     if not call('ZSCORE', PARKED, id) then check_index(PARKED, id, now, 'index') end
   else
@@ -127,10 +127,10 @@ local function check_next(id, record)
   if run_of(id) then return end
   local r = record_of(first, id)
   find('behind', id, 'waits behind a run that is not there', function()
-    if not r then promote(id, record) return end
+    if not r then promote(id, record, 0) return end
     if payloads_to_move(r, n, FOLD) > may_move then
       unplace(id, r)
-      unite_later(id, r, FOLD, r.place == PLACE_PARKED)
+      unite_later(id, r, FOLD, r.place == PLACE_PARKED and RUN_TO_PARK or 0)
       return
     end
     unite(first, id, r, second, n, FOLD)
@@ -260,7 +260,7 @@ do -- a block, because a script has at most 200 local variables
   local function check_owned(id)
     local store = ({spill = first, next = second, dead = morgue})[string.match(part, '^next') or string.match(part, '^dead') or 'spill']
     local r = record_of(store, id)
-    if r and not r.entries then return end
+    if r and not r.entries or call('HEXISTS', PREFIX .. 'leaving', id) == 1 then return end
     local count, contexts = size('ZCARD', store.spill .. id, id), size('HLEN', store.map .. id, id)
     if sub(part, -3) == 'map' then
       if count == 0 and contexts > 0 then

@@ -20,9 +20,10 @@ local function check_scheduled()
   for i = 1, #page[2], 2 do
     local member, time = page[2][i], page[2][i + 1]
     local stamp, whose = sub(member, 1, 8), sub(member, 9)
-    if call('HEXISTS', SCHEDMAP .. whose, stamp) == 0 then
+    local is_left = call('HEXISTS', PREFIX .. 'leaving', whose) == 1 -- departed.lua removes the entries of such an id
+    if not is_left and call('HEXISTS', SCHEDMAP .. whose, stamp) == 0 then
       find('stale', whose, 'entry in scheduled leads to nothing', function() unschedule(whose, {stamp}) end)
-    elseif tonumber(call('ZSCORE', SCHED .. whose, stamp) or nil) ~= tonumber(time) then
+    elseif not is_left and tonumber(call('ZSCORE', SCHED .. whose, stamp) or nil) ~= tonumber(time) then
       find('index', whose, 'missing in sched, or has another number', function() call('ZADD', SCHED .. whose, time, stamp) end)
     end
   end

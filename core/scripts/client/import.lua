@@ -60,6 +60,10 @@ else
     take_fields()
     r.place = PLACE_DUE
     if not run then place(id, r) end
+    if not run and is_new and is(FLAG_SOURCE) then
+      -- include: moving
+      note_return(id)
+    end
   end
   fold_entries(store, id, r, entries, FOLD)
   pushed = pushed + count

@@ -81,7 +81,7 @@ local function acknowledge(r, digit)
   local newer = REMEMBER > 0 and not empty(r) and call('HGET', NEXT, id)
   local score = newer and scores_of({id})[id]
   local following = score and remove_behind(id, read(newer), score, 0)
-  if following then unite_later(id, r, FOLD, digit >= RUN_TO_PARK, following + 1) else go_on(id, r, digit) end
+  if following then unite_later(id, r, FOLD, digit, following + 1) else go_on(id, r, digit) end
 end
 
 -- How many payloads are done, and stamp and score of the last one of them; below 1 if it was removed before. Payloads are removed from the
@@ -153,10 +153,10 @@ local function come_back_as(r, digit)
     local at = r.entries and r.entries[lowest(r.entries)] or not r.entries and spilled_entries(first, id, 0, 1)[1]
     if key ~= '' and at then replace(id, r, at.stamp, text) end
     r.mark, r.due, r.place, r.delivered = MARK_NONE, now + time, PLACE_DUE, true
-    put_back(id, r, FOLD, digit >= RUN_TO_PARK)
+    put_back(id, r, FOLD, digit)
     note(id, EVENT_SNOOZED, r.due)
   else
-    put_back(id, r, FOLD, digit >= RUN_TO_PARK)
+    put_back(id, r, FOLD, digit)
     note(id, EVENT_RETURNED)
   end
 end

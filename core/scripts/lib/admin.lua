@@ -42,7 +42,7 @@ end
 -- A record for an id that has nothing in the store.
 local function blank() return {place = PLACE_DUE, due = now, retry = -1, mark = MARK_NONE, error = '', entries = {}} end
 
--- The run with another flags digit: 1 spilled, 2 suppressed, 4 to be parked.
+-- The run with another flags digit: 1 spilled, 2 suppressed, 4 to be parked, 8 to leave.
 local function flagged(id, run, digit)
   call('HSET', RUNNING, id, char(48 + digit) .. sub(run, 2))
 end
@@ -65,9 +65,9 @@ end
 
 -- Lets a run that was to be parked go on. Was it?
 local function unpark_run(id, run)
-  if digit_of(run) < RUN_TO_PARK then return false end
+  if digit_of(run) % RUN_TO_LEAVE < RUN_TO_PARK then return false end
   note(id, EVENT_UNPARKED)
-  flagged(id, run, digit_of(run) % RUN_TO_PARK)
+  flagged(id, run, digit_of(run) - RUN_TO_PARK)
   return true
 end
 

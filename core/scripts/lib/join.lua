@@ -57,6 +57,10 @@ local function join_waiting(id, record, jobs, fold)
     place(id, w)
     soon = w.due
   end
+  if not record and is(FLAG_SOURCE) then
+    -- include apart: moving
+    note_return(id)
+  end
   write(first, id, w, fold)
   placed = min(placed, soon)
   return kept, soon

@@ -10,7 +10,7 @@ local function finish(id, digit)
   if digit % RUN_DELETED == RUN_SPILLED then call('UNLINK', first.spill .. id, first.map .. id) end
   local newer = has_next and call('HGET', NEXT, id)
   if newer then
-    promote(id, newer, digit >= RUN_TO_PARK)
+    promote(id, newer, digit)
     promoted = 1
   end
 end
@@ -37,7 +37,7 @@ end
 local function go_on(id, r, digit)
   if empty(r) then finish(id, digit) return end
   r.place = (r.place == PLACE_READY and is_due(r)) and PLACE_READY or PLACE_DUE
-  put_back(id, r, FOLD, digit >= RUN_TO_PARK)
+  put_back(id, r, FOLD, digit)
   promoted = 1
 end
 
@@ -59,12 +59,12 @@ local function fail(id, r, digit, time, text, limit, action, hooked)
   set_error(r, text)
   r.retry, r.due, r.place, r.delivered = r.retry + 1, now + time, PLACE_DUE, true
   note(id, EVENT_FAILED, r.retry < limit and r.due, text)
-  if r.retry < limit then put_back(id, r, FOLD, digit >= RUN_TO_PARK) promoted = 1 return end
+  if r.retry < limit then put_back(id, r, FOLD, digit) promoted = 1 return end
   exhausted[#exhausted + 1] = id
   r.pops = nil
   if hooked and action ~= 'bury' then notify_record(TELLER, first, id, r) end
   note(id, action == 'park' and EVENT_PARKED or action == 'drop' and EVENT_DROPPED or EVENT_BURIED, 1, text)
-  if action == 'park' then put_back(id, r, FOLD, true) return end
+  if action == 'park' then put_back(id, r, FOLD, RUN_TO_PARK) return end
   if action == 'drop' then finish(id, digit) return end
   local dead = take_oldest(id, r)
   if hooked then notify_entries(TELLER, id, r, dead) end

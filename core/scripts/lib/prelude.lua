@@ -6,7 +6,7 @@
 --    2 jobs      hash    id -> record: waiting, parked or running
 --    3 ready     list    ids due since their push (entries may be stale: the record decides)
 --    4 due       zset    id -> microseconds: delayed and retried ids
---    5 running   hash    id -> run: flags digit (1 spilled, 2 deleted, 4 to be parked), mode, fence of its claim or pop;
+--    5 running   hash    id -> run: flags digit (1 spilled, 2 deleted, 4 to be parked, 8 to leave), mode, fence of its claim or pop;
 --                        while the shard is owned also '' -> a long text, without which Redis would search a small
 --                        hash entry by entry: the fence at which the owner came (runs below it are a dead owner's), then
 --                        '!' while recover.lua has not seen all runs, else '.'
@@ -23,7 +23,7 @@
 --   15 guard     never there. While a cluster moves the slot, Redis runs a script only where all declared keys are: without one that
 --                never is, it could run, and end behind its first write at a key that is absent and not declared
 -- ARGV[1] is always the caller's layout generation.
--- Error replies: GENERATION n (reload the layout; n is the shard's).
+-- Error replies: GENERATION n text (reload the layout; n is the shard's, text that of its layout, nothing if it was never turned to one)
 local call, error_reply = redis.call, redis.error_reply
 local byte, sub, char, format = string.byte, string.sub, string.char, string.format
 local pack, unpack_struct, unpack = struct.pack, struct.unpack, unpack
@@ -55,7 +55,10 @@ if state then
   owner = sub(state, STATE_OWNER + 1)
   if generation ~= tonumber(ARGV[1]) then
     -- A shard that close.lua has closed is of the next generation, negative: whoever knows that one opens it by the first write.
-    if generation ~= -ARGV[1] then return error_reply(format('GENERATION %.0f', generation)) end
+    if generation ~= -ARGV[1] then
+      local text = call('HGET', PREFIX .. 'reshard', '')
+      return error_reply(format('GENERATION %.0f', generation) .. (text and ' ' .. text or ''))
+    end
     generation = -generation
   end
 end

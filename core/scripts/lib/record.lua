@@ -383,14 +383,20 @@ end
 local function is_due(r) return r.due <= max(now, tick) end
 
 -- Chooses the index of a record that is about to be written into jobs, by its mark and due time.
-local function place(id, r, parked)
+-- leaves: the id is to leave the shard, so it gets a place that no claim looks at (depart.lua).
+local function place(id, r, parked, leaves)
   if parked then
     r.place = PLACE_PARKED
     call('ZADD', PARKED, now, id)
     return
   end
-  placed = min(placed, r.due)
   if r.retry >= 0 then call('ZADD', RETRY, r.retry, id) end
+  if leaves then
+    r.place = PLACE_DUE
+    call('ZADD', PREFIX .. 'moving', format('%.0f', r.due), id)
+    return
+  end
+  placed = min(placed, r.due)
   if r.mark == MARK_UNPROVEN or r.mark == MARK_SUSPECT then
     r.place = PLACE_IN_DOUBT
     flag_as(FLAG_DOUBTED, true)
@@ -409,6 +415,7 @@ local function unplace(id, r)
   if r.place == PLACE_DUE then call('ZREM', DUE, id)
   elseif r.place == PLACE_PARKED then call('ZREM', PARKED, id)
   elseif r.place == PLACE_IN_DOUBT then call('ZREM', r.mark == MARK_SUSPECT and SUSPECT or UNPROVEN, id) end
+  if is(FLAG_SOURCE) then call('ZREM', PREFIX .. 'moving', id) end
 end
 
 local function take_spill(from, to, id)
@@ -463,10 +470,10 @@ end
 -- from this place on, counted from 1; nil: of a record that is not empty, nothing is stale (uniting.lua).
 local may_move = PORTION -- payloads that this call may yet move
 
-local function unite_later(id, r, fold, parked, stale_from)
+local function unite_later(id, r, fold, digit, stale_from)
   r.place = PLACE_DUE
   write(first, id, r, fold)
-  call('HSET', RUNNING, id, char(48 + (r.entries and 0 or RUN_SPILLED) + (parked and RUN_TO_PARK or 0)) .. RUN_UNITING .. (stale_from or 0))
+  call('HSET', RUNNING, id, char(48 + (r.entries and 0 or RUN_SPILLED) + digit - digit % RUN_TO_PARK) .. RUN_UNITING .. (stale_from or 0))
   call('ZADD', UNITING, format('%.0f', now), id)
   flag_as(FLAG_UNFINISHED, true)
   placed = min(placed, now)
@@ -479,40 +486,40 @@ local function payloads_to_move(r, n, fold)
   return is_long(fewer) and PORTION + 1 or max(fewer.count, math.floor(PORTION * fewer.count * fewer.largest / PORTION_BYTES))
 end
 
--- What was pushed while the id ran becomes its waiting record.
-local function promote(id, record, parked)
-  local r = read(record)
+-- What was pushed while the id ran becomes its waiting record. digit: that of the run
+local function promote(id, record, digit)
+  local r, parked, leaves = read(record), digit % RUN_TO_LEAVE >= RUN_TO_PARK, digit >= RUN_TO_LEAVE
   if r.mark == MARK_EARLIER then r.mark = MARK_NONE end
   call('HDEL', NEXT, id)
   if not r.entries then take_spill(second, first, id) end
   r.place = is_due(r) and PLACE_READY or PLACE_DUE
-  if r.place == PLACE_READY and not parked then
+  if r.place == PLACE_READY and not parked and not leaves then
     if r.retry >= 0 then call('ZADD', RETRY, r.retry, id) end
     call('RPUSH', READY, id)
     placed = 0
   else
-    place(id, r, parked)
+    place(id, r, parked, leaves)
   end
   rewrite(first, id, r)
 end
 
 -- Puts the record r of a run back, united with what was pushed meanwhile. Its due time and retry_count win,
--- except that an `earlier` push keeps its time.
-local function put_back(id, r, fold, parked)
+-- except that an `earlier` push keeps its time. digit: that of the run
+local function put_back(id, r, fold, digit)
   local newer = call('HGET', NEXT, id)
   if newer then
     local n = read(newer)
     if n.mark == MARK_EARLIER then r.due = min(r.due, n.due) end
     local moves = payloads_to_move(r, n, fold)
-    if moves > may_move then unite_later(id, r, fold, parked) return end
+    if moves > may_move then unite_later(id, r, fold, digit) return end
     may_move = may_move - moves
     unite(first, id, r, second, n, fold)
   end
-  place(id, r, parked)
+  place(id, r, digit % RUN_TO_LEAVE >= RUN_TO_PARK, digit >= RUN_TO_LEAVE)
   write(first, id, r, fold)
 end
 
--- What others may set while it runs: 1 spilled, 2 deleted, 4 to be parked.
+-- What others may set while it runs: 1 spilled, 2 deleted, 4 to be parked, 8 to leave.
 local function digit_of(run) return byte(run) - 48 end
 
 -- What `running` says of the owner: the fence below which runs are a dead owner's, and whether runs are to be looked at.
@@ -531,10 +538,10 @@ local function come_back(id, run, r, fold)
   local digit = digit_of(run)
   call('HDEL', RUNNING, id)
   call('ZREM', OVERRUN, id)
-  if r and digit % RUN_TO_PARK < RUN_DELETED then put_back(id, r, fold, digit >= RUN_TO_PARK) return end
+  if r and digit % RUN_TO_PARK < RUN_DELETED then put_back(id, r, fold, digit) return end
   forget(first, id, r or {entries = digit % RUN_DELETED == 0 and {} or nil})
   local newer = call('HGET', NEXT, id)
-  if newer then promote(id, newer, digit >= RUN_TO_PARK) end
+  if newer then promote(id, newer, digit) end
 end
 
 -- The record of a run, as far as it is there (keys may be evicted, or deleted by hand); nil when no payload is left.

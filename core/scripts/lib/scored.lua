@@ -12,5 +12,5 @@ local function finish_scored(id, digit, run, score, time)
   if not following then finish(id, digit) return end
   if digit % RUN_DELETED == RUN_SPILLED then call('UNLINK', first.spill .. id, first.map .. id) end
   local r = {place = PLACE_DUE, due = now, retry = -1, mark = MARK_NONE, error = '', entries = {}}
-  unite_later(id, r, FOLD, digit >= RUN_TO_PARK)
+  unite_later(id, r, FOLD, digit)
 end

@@ -35,7 +35,15 @@ end
 local function requeue(id, d)
   local r = waiting[id]
   if not r or r.place ~= PLACE_PARKED then
-    if r then move(id, r, now) else r = blank() end
+    if r then
+      move(id, r, now)
+    else
+      r = blank()
+      if is(FLAG_SOURCE) then
+        -- include: moving
+        note_return(id)
+      end
+    end
     r.retry = -1
     set_error(r, '')
     place(id, r)

@@ -30,7 +30,8 @@ local function delete(id)
   local run, r, n = runs[id], waiting[id], behind[id]
   if n then remove(second, id, n) end
   if run then
-    flagged(id, run, digit_of(run) % RUN_DELETED + RUN_DELETED)
+    local digit = digit_of(run)
+    flagged(id, run, digit % RUN_DELETED + RUN_DELETED + (digit >= RUN_TO_LEAVE and RUN_TO_LEAVE or 0))
   elseif r then
     remove(first, id, r)
   end

@@ -13,7 +13,7 @@ for i = 1, #ids do
   local id = ids[i]
   local run, r = runs[id], waiting[id]
   if run then
-    flagged(id, run, digit_of(run) % RUN_TO_PARK + RUN_TO_PARK)
+    if digit_of(run) % RUN_TO_LEAVE < RUN_TO_PARK then flagged(id, run, digit_of(run) + RUN_TO_PARK) end
   elseif r and r.place ~= PLACE_PARKED then
     unplace(id, r)
     place(id, r, true)

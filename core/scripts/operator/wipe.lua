@@ -43,7 +43,7 @@ if histories[1] then
 end
 open_for_writing()
 call('UNLINK', READY, DUE, RUNNING, RETRY, DIED, PARKED, UNPROVEN, SUSPECT, OVERRUN, CLAIMS, UNITING, SCHEDULED, TRACED, PREFIX .. 'notices', PREFIX .. 'tellers',
-  PREFIX .. 'scores', PREFIX .. 'scoreends')
+  PREFIX .. 'scores', PREFIX .. 'scoreends', PREFIX .. 'reshard', PREFIX .. 'leaving', PREFIX .. 'moving')
 lease, claimed, settled, wake, processed, failed, refused, pushed, held, flags, delivers, removed, history, stale, remembers, owner = 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, FOREVER, 0, 0, 0, 0, ''
 ends, asleep, window = FOREVER, 0, 0
 save()

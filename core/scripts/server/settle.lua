@@ -143,7 +143,7 @@ else
 
   -- include: outcome
 
-  -- The flags digit of a run if it is still the caller's (1 spilled, 2 suppressed, 4 to be parked), or nil.
+  -- The flags digit of a run if it is still the caller's (1 spilled, 2 suppressed, 4 to be parked, 8 to leave), or nil.
   local function flags_of(run, mine)
     if is_open(run, mine) then return digit_of(run) end
     late = late + 1
@@ -223,14 +223,14 @@ else
       elseif kind == 'snooze' then
         if action ~= '' then replace(id, r, unpack_struct('>d', action), text) end
         r.mark, r.due, r.place, r.delivered = MARK_NONE, now + time, PLACE_DUE, true
-        put_back(id, r, FOLD, digit >= RUN_TO_PARK)
+        put_back(id, r, FOLD, digit)
         note(id, EVENT_SNOOZED, r.due)
         promoted = 1
       elseif kind == 'reject' then
         reject(id, r, r.entries or spilled_entries(first, id, tonumber(time), min(tonumber(limit), 2 * PORTION)), text, action, hooked)
         go_on(id, r, digit)
       else
-        put_back(id, r, FOLD, digit >= RUN_TO_PARK)
+        put_back(id, r, FOLD, digit)
         note(id, EVENT_RETURNED)
         promoted = 1
       end

@@ -169,7 +169,8 @@ static srt_done integrity_done(const seriatim_client *c)
 
 int seriatim_check_begin(seriatim_client *c, size_t queue, int repair)
 {
-    static const srt_operation of_queue = {.send = integrity_send,
+    static const srt_operation of_queue = {.fresh = 1,
+                                           .send = integrity_send,
                                            .on_reply = integrity_on_reply,
                                            .on_refused = integrity_on_refused,
                                            .release = integrity_release,

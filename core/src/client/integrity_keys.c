@@ -9,11 +9,17 @@ static const char *const integrity_nodes[] = {"{/nodes}:alive", "{/nodes}:info",
                                               NULL};
 
 /* Kinds of a shard beside those that its scripts declare. */
-static const char *const integrity_more[] = {"uniting", "scheduled", "traced", "scores", "scoreends", NULL};
+static const char *const integrity_more[] = {"uniting", "scheduled", "traced", "scores", "scoreends",
+                                             "reshard", "leaving",   "moving", NULL};
 /* Kinds of which each key names an id or a client. */
 static const char *const integrity_owned[] = {"spill",        "nextspill",    "deadspill", "spillmap",
                                               "nextspillmap", "deadspillmap", "push",      "sched",
                                               "schedmap",     "events",       NULL};
+
+/* The same of keys in which nothing is compared: what was set aside, of outboxes, of batches of a move. */
+static const char *const integrity_apart[] = {"misplaced",          "outbox",         "leavesched",  "leaveschedmap",
+                                              "arrivespill",        "arrivespillmap", "arrivesched", "arrivedeadspill",
+                                              "arrivedeadspillmap", "arriveschedmap", NULL};
 
 /* The number between `at` and `end` as srt_key_shard writes it; -1 if the text has no such number. */
 static int64_t integrity_number(const char *at, const char *end)
@@ -23,6 +29,20 @@ static int64_t integrity_number(const char *at, const char *end)
     for (p = at; p < end && *p >= '0' && *p <= '9'; p++)
         ;
     return p == end && p > at && p - at <= INTEGRITY_DIGITS && (*at != '0' || p - at == 1) ? srt_token_int(&token) : -1;
+}
+
+/* What a key says of its queue, by what follows the '}'. 0: a key of no known kind. */
+static int integrity_kind(const char *kind, const char *end, int of_shard)
+{
+    size_t len = (size_t)(end - kind);
+    if (of_shard)
+        return (len == 7 && memcmp(kind, "}:state", 7) == 0) || (len > 7 && memcmp(kind, "}:push:", 7) == 0) ||
+                       (len > 9 && memcmp(kind, "}:outbox:", 9) == 0) || (len == 9 && memcmp(kind, "}:reshard", 9) == 0)
+                   ? INTEGRITY_HAS_MARK
+                   : INTEGRITY_HAS_CONTENT;
+    if (len < 2 || kind[1] != ':' || !srt_integrity_listed(srt_queue_kinds, kind + 2, len - 2))
+        return 0;
+    return kind[2] == 'l' ? INTEGRITY_HAS_LAYOUT : kind[2] == 'd' ? INTEGRITY_HAS_MARK : INTEGRITY_HAS_CONTENT;
 }
 
 int srt_integrity_key(seriatim_client *c, integrity_state *k, const srt_token *key)
@@ -36,15 +56,14 @@ int srt_integrity_key(seriatim_client *c, integrity_state *k, const srt_token *k
         return srt_integrity_stray(c, k, key, 0, "the key names no shard");
     kind = brace + 2;
     colon = memchr(kind, ':', (size_t)(end - kind));
-    if (shard >= (int64_t)k->queue->shards_count && end - kind == 5 && memcmp(kind, "state", 5) == 0)
-        return SERIATIM_OK; /* of an earlier queue of this name that had more shards: it refuses old layouts */
-    if (shard >= (int64_t)k->queue->shards_count)
+    if (shard >= (int64_t)srt_queue_addressed(k->queue) && integrity_kind(brace, end, 1) == INTEGRITY_HAS_MARK)
+        return SERIATIM_OK; /* the queue, or an earlier one of this name, had more shards: it refuses old layouts */
+    if (shard >= (int64_t)srt_queue_addressed(k->queue))
         return srt_integrity_stray(c, k, key, (unsigned)shard, "the layout has no such shard");
     if (!colon && (srt_integrity_listed(srt_shard_kinds, kind, (size_t)(end - kind)) ||
                    srt_integrity_listed(integrity_more, kind, (size_t)(end - kind))))
         return SERIATIM_OK;
-    if (colon && ((colon - kind == 9 && memcmp(kind, "misplaced", 9) == 0) ||
-                  (colon - kind == 6 && memcmp(kind, "outbox", 6) == 0)))
+    if (colon && srt_integrity_listed(integrity_apart, kind, (size_t)(colon - kind)))
         return SERIATIM_OK;
     if (!srt_integrity_listed(colon ? integrity_owned : srt_integrity_single, kind,
                               (size_t)((colon ? colon : end) - kind)))
@@ -123,20 +142,6 @@ static const char *integrity_last(const char *at, const char *end, char wanted)
         if (*end == wanted)
             return end;
     return NULL;
-}
-
-/* What a key says of its queue, by what follows the '}'. 0: a key of no known kind. */
-static int integrity_kind(const char *kind, const char *end, int of_shard)
-{
-    size_t len = (size_t)(end - kind);
-    if (of_shard)
-        return (len == 7 && memcmp(kind, "}:state", 7) == 0) || (len > 7 && memcmp(kind, "}:push:", 7) == 0) ||
-                       (len > 9 && memcmp(kind, "}:outbox:", 9) == 0)
-                   ? INTEGRITY_HAS_MARK
-                   : INTEGRITY_HAS_CONTENT;
-    if (len < 2 || kind[1] != ':' || !srt_integrity_listed(srt_queue_kinds, kind + 2, len - 2))
-        return 0;
-    return kind[2] == 'l' ? INTEGRITY_HAS_LAYOUT : kind[2] == 'd' ? INTEGRITY_HAS_MARK : INTEGRITY_HAS_CONTENT;
 }
 
 int srt_integrity_any_key(seriatim_client *c, integrity_state *k, const srt_token *key)

@@ -114,7 +114,7 @@ int srt_integrity_go_on(seriatim_client *c, integrity_state *k)
         k->step = INTEGRITY_CONFIRM_READY;
     if (k->step == INTEGRITY_CONFIRM_READY && k->confirmed == k->missing_count)
         k->step = INTEGRITY_NEXT;
-    if (k->step == INTEGRITY_STEPS && k->shard + 1 < k->queue->shards_count) {
+    if (k->step == INTEGRITY_STEPS && k->shard + 1 < srt_queue_addressed(k->queue)) {
         k->shard++;
         k->step = INTEGRITY_TYPES;
     }

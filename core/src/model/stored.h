@@ -34,7 +34,8 @@
 #define SRT_FLAG_UNFINISHED 4 /* recover.lua has something to do */
 #define SRT_FLAG_NOTICED 8    /* there are notices for retries_exhausted (notices.lua) */
 #define SRT_FLAG_ALONE 16     /* of a shard of which one id runs at a time: a popper has it, and claims give nothing */
-#define SRT_FLAG_CHANGED 32   /* from this bit on: a number that operators' changes raise */
+#define SRT_FLAG_SOURCE 32    /* ids leave the shard: it lies in another one by the new number of shards (turn.lua) */
+#define SRT_FLAG_CHANGED 64   /* from this bit on: a number that operators' changes raise */
 
 /* ---- A record: its first byte is a place plus a form ----------------------------------------- */
 
@@ -48,6 +49,8 @@
 #define SRT_RECORD_SCORED 4   /* stamp, score, payload */
 #define SRT_RECORD_FULL 8     /* the fields below, then the payloads */
 #define SRT_RECORD_SPILLED 12 /* the fields below; the payloads lie in keys of their own */
+
+#define SRT_PLAIN_BYTES 2000 /* a push leaves a payload of this length in the record; see LARGE in lib/record.lua */
 
 #define SRT_RECORD_DUE 1   /* offset of the due time, a double; of a plain or scored record the stamp */
 #define SRT_RECORD_RETRY 9 /* offset of the retry count, of a full or spilled record */
@@ -81,9 +84,10 @@
 
 /* ---- A run: a digit of bits, a letter, the fence of its claim -------------------------------- */
 
-#define SRT_RUN_SPILLED 1 /* its record is spilled */
-#define SRT_RUN_DELETED 2 /* an operator has deleted it: it is not to come back */
-#define SRT_RUN_TO_PARK 4 /* it is to be parked when it ends */
+#define SRT_RUN_SPILLED 1  /* its record is spilled */
+#define SRT_RUN_DELETED 2  /* an operator has deleted it: it is not to come back */
+#define SRT_RUN_TO_PARK 4  /* it is to be parked when it ends */
+#define SRT_RUN_TO_LEAVE 8 /* its id is to leave the shard when it ends (depart.lua) */
 
 #define SRT_RUN_NORMAL 'n'
 #define SRT_RUN_UNPROVEN 'u'

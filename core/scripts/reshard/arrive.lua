@@ -1,0 +1,151 @@
+-- include: prelude change spread record moving scheduled scores notices parts owner
+-- ARRIVE: takes the ids of a batch in that lie in this shard from now on, once for each source and sequence.
+-- KEYS: the shard's
+-- ARGV: 1 generation, 2 source: number of the shard that they leave; 3 sequence of the batch; 0: only the tick is taken over; 4 tick of
+--       the source, 5 fold, 6 the largest history_per_id of the queue (events that are kept), 7.. id, part (depart.lua), ...: all of the batch for this shard
+-- Returns {'OK'}; {'AGAIN'}: this batch was taken in before; {'MORE'}: to be sent again as it is, because many scheduled payloads are
+--   left; {'SLICES', id}: payloads of this id are missing, and nothing was taken in
+local source, sequence, given_tick, FOLD, kept_events = ARGV[2], tonumber(ARGV[3]), tonumber(ARGV[4]), ARGV[5], tonumber(ARGV[6])
+if not (sequence and sequence >= 0 and sequence < FOREVER) or not (given_tick and given_tick >= 0 and given_tick < FOREVER)
+  or not (kept_events and kept_events >= 0 and kept_events <= HISTORY_MOST) or #ARGV % 2 == 1 then return error_reply('ERR wrong arguments') end
+local MORGUE_FOLD, MOST_SCHEDULED = FOLD == 'list' and 'list' or 'merge', 500
+local ids, parts, letters = {}, {}, {}
+for i = 7, #ARGV, 2 do
+  ids[#ids + 1] = ARGV[i]
+  parts[#ids], letters[#ids] = open_part(ARGV[i + 1])
+end
+local delivers_before = delivers
+local is_again = sequence > 0 and (tonumber(call('HGET', RESHARD, 'in/' .. source)) or 0) >= sequence
+
+probe()
+probe_scheduled(ids)
+probe_scores()
+probe_notices()
+call('ZCARD', PREFIX .. 'traced')
+for i = 1, #ids do
+  probe_spill(first, {ids[i]})
+  probe_spill(second, {ids[i]})
+  probe_spill(morgue, {ids[i]})
+  call('LLEN', PREFIX .. 'events:' .. ids[i])
+end
+
+-- Are all payloads of a part there?
+local function is_whole(i)
+  local id, part = ids[i], parts[i]
+  for letter, count in pairs({w = part.j and read(part.j).count, d = part.d and read(part.d).count, s = part.n}) do
+    if has_letter(letters[i], letter) and call('ZCARD', arriving[letter].spill .. id) ~= count then return false end
+  end
+  return true
+end
+for i = 1, is_again and 0 or #ids do
+  if not is_whole(i) then return {'SLICES', ids[i]} end
+end
+
+-- Normally nothing is there of an id. After a failover that has forgotten more than WAIT had said, something may be: both unite.
+local runs, waiting, behind, dead = {}, {}, {}, {}
+if state then call('SET', STATE, state) end -- to be refused at maxmemory, as a push is
+tick = max(tick, given_tick)
+if ids[1] and not is_again then
+  if may_hold(ids) then spread() end
+  runs, waiting, behind, dead = call('HMGET', RUNNING, unpack(ids)), call('HMGET', JOBS, unpack(ids)), call('HMGET', NEXT, unpack(ids)), call('HMGET', DEAD, unpack(ids))
+end
+
+-- Record r, whose spilled payloads have come as slices, gets its place in a store; known: the record that is there.
+local function settle_in(store, slices, id, r, known, fold)
+  if known then
+    local k = read(known)
+    if store == first then unplace(id, k) end
+    unite(slices, id, r, store, k, fold)
+  end
+  if not r.entries then take_spill(slices, store, id) end
+  return r
+end
+
+local function arrive_waiting(i)
+  local id, r = ids[i], read(parts[i].j)
+  if runs[i] then
+    settle_in(second, arriving.w, id, r, behind[i], FOLD)
+    write(second, id, r, FOLD)
+    return
+  end
+  local parked = r.place == PLACE_PARKED
+  settle_in(first, arriving.w, id, r, waiting[i], FOLD)
+  place(id, r, parked)
+  if parked and parts[i].p then call('ZADD', PARKED, parts[i].p, id) end
+  write(first, id, r, FOLD)
+end
+
+local function arrive_dead(i)
+  local id, r = ids[i], read(parts[i].d)
+  settle_in(morgue, arriving.d, id, r, dead[i], MORGUE_FOLD)
+  write(morgue, id, r, MORGUE_FOLD)
+  call('ZADD', DIED, parts[i].t or format('%.0f', r.due), id)
+end
+
+local function arrive_score(id, packed)
+  local score, score_ends = unpack_struct('<dd', packed)
+  local known = scores_of({id})[id]
+  if score_ends <= now or known and known > score then return end
+  local left = math.ceil((score_ends - now) / 1000) + 1
+  call('HSET', SCORES, id, packed)
+  call('ZADD', SCORE_ENDS, format('%.0f', score_ends), id)
+  for _, key in ipairs({SCORES, SCORE_ENDS}) do
+    if call('PTTL', key) < left then call('PEXPIRE', key, left) end
+  end
+end
+
+-- What was written in the source is older than what was written here.
+local function arrive_events(i)
+  local key, traced = PREFIX .. 'events:' .. ids[i], PREFIX .. 'traced'
+  local all, later = parts[i].e, call('LRANGE', key, 0, -1)
+  for k = 1, #later do all[#all + 1] = later[k] end
+  call('UNLINK', key)
+  call('RPUSH', key, unpack(all, max(1, #all - kept_events + 1)))
+  call('PEXPIRE', key, 604800000)
+  call('ZADD', traced, max(tonumber(parts[i].x), tonumber(call('ZSCORE', traced, ids[i])) or 0), ids[i])
+  call('PEXPIRE', traced, 604800000)
+end
+
+for i = 1, is_again and 0 or #ids do
+  local part = parts[i]
+  if part.j then arrive_waiting(i) end
+  if part.d then arrive_dead(i) end
+  for k = 1, #(part.s or {}), 3 do schedule(ids[i], part.s[k], tonumber(part.s[k + 1]), part.s[k + 2]) end
+  if part.m then arrive_score(ids[i], part.m) end
+  if part.e and kept_events > 0 then arrive_events(i) end
+  for k = 1, #(part.o or {}) do
+    hand_over('', part.o[k])
+    flag_as(FLAG_NOTICED, true)
+  end
+end
+
+-- Moves scheduled payloads that came as slices to their places. Are some left?
+local function schedule_slices(id, most)
+  local slices = arriving.s
+  local flat = call('ZRANGE', slices.spill .. id, 0, most - 1, 'WITHSCORES')
+  local stamps = {}
+  for i = 1, #flat, 2 do
+    stamps[#stamps + 1] = flat[i]
+    schedule(id, flat[i], tonumber(flat[i + 1]), call('HGET', slices.map .. id, flat[i]) or '')
+  end
+  if stamps[1] then
+    call('ZREM', slices.spill .. id, unpack(stamps))
+    call('HDEL', slices.map .. id, unpack(stamps))
+  end
+  return call('ZCARD', slices.spill .. id) > 0, #stamps
+end
+
+local left, more = MOST_SCHEDULED, false
+for i = 1, #ids do
+  if has_letter(letters[i], 's') then
+    local is_left, count = true, 0
+    if left > 0 then is_left, count = schedule_slices(ids[i], left) end
+    left, more = left - count, more or is_left
+  end
+end
+
+if sequence > 0 and not is_again then call('HSET', RESHARD, 'in/' .. source, format('%.0f', sequence)) end
+if delivers < delivers_before then placed = min(placed, delivers) end
+if placed < wake then wake_owner(placed) elseif delivers < delivers_before and is(FLAG_PAUSED) then tell_owner() end
+save()
+return {more and 'MORE' or is_again and 'AGAIN' or 'OK'}

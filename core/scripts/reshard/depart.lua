@@ -1,0 +1,140 @@
+-- include: prelude change spread record moving scheduled scores notices parts
+-- DEPART: takes ids that are to lie in other shards out of this one, into a batch: they lie there until departed.lua says that they have arrived.
+-- If a batch is open, it is returned instead, so any number of movers may work at once.
+-- KEYS: the shard's
+-- ARGV: 1 generation, 2.. id, extra (of foreign.lua), ..., at most 100 ids; others than those that are to leave are passed over. None: an open batch is asked for
+-- Returns {sequence of the batch ('0': there is none), tick, ids that stay, id, part, letters, ...}: part is for arrive.lua; letters: what
+--   of it goes in slices before (parts.lua). ids that stay: they run, and leave with a later batch when their run has ended, or a
+--   node has to tell of them. A batch ends at some 256 KiB; what it leaves is to be given again.
+local BATCH_BYTES, FEW, FEW_BYTES = 262144, 16, 16384
+local staying = 0
+
+local function answer_of(batch)
+  local answer = {'0', format('%.0f', tick), staying}
+  for i = 1, #batch, 2 do
+    if batch[i] == '' then
+      answer[1] = batch[i + 1]
+    else
+      local n = #answer
+      answer[n + 1], answer[n + 2], answer[n + 3] = batch[i], batch[i + 1], letters_of(batch[i + 1])
+    end
+  end
+  return answer
+end
+
+local open_batch = call('HGETALL', LEAVING)
+if open_batch[1] or not ARGV[2] then return answer_of(open_batch) end
+local is_foreign = foreign_test()
+if not is_foreign then return answer_of({}) end
+if #ARGV % 2 == 0 or #ARGV > 201 then return error_reply('ERR wrong number of arguments') end
+
+local ids, extras = {}, {}
+for i = 2, #ARGV, 2 do
+  local id, extra = ARGV[i], ARGV[i + 1]
+  if is_foreign(id) then
+    if not extras[id] then ids[#ids + 1], extras[id] = id, '' end
+    if extra == '!' then staying = staying + 1 else extras[id] = extras[id] .. extra end
+  end
+end
+if not ids[1] then return answer_of({}) end
+
+probe()
+probe_spill(first, ids)
+probe_spill(morgue, ids)
+probe_scheduled(ids)
+probe_scores()
+probe_notices()
+call('ZCARD', PREFIX .. 'moving')
+call('ZCARD', PREFIX .. 'traced')
+for i = 1, #ids do call('LLEN', PREFIX .. 'events:' .. ids[i]) end
+local records, dead = call('HMGET', JOBS, unpack(ids)), call('HMGET', DEAD, unpack(ids))
+open_for_writing()
+spread()
+local runs = call('HMGET', RUNNING, unpack(ids))
+
+local function take_waiting(id, record, part)
+  local r = read(record)
+  part.j = record
+  if r.place == PLACE_PARKED then part.p = call('ZSCORE', PARKED, id) end
+  unplace(id, r)
+  call('HDEL', JOBS, id)
+  return r.entries and '' or 'w'
+end
+
+local function take_dead(id, record, part)
+  part.d, part.t = record, call('ZSCORE', DIED, id)
+  call('HDEL', DEAD, id)
+  call('ZREM', DIED, id)
+  return read(record).entries and '' or 'd'
+end
+
+local function take_scheduled(id, part)
+  local count = call('ZCARD', SCHED .. id)
+  if count == 0 then return '' end
+  local flat = count <= FEW and call('ZRANGE', SCHED .. id, 0, -1, 'WITHSCORES') or {}
+  local stamps, given, bytes = {}, {}, 0
+  for i = 1, #flat, 2 do
+    local text = call('HGET', SCHEDMAP .. id, flat[i]) or ''
+    bytes = bytes + #text
+    stamps[#stamps + 1] = flat[i]
+    given[#given + 1], given[#given + 2], given[#given + 3] = flat[i], flat[i + 1], text
+  end
+  if stamps[1] and bytes <= FEW_BYTES then
+    part.s = given
+    unschedule(id, stamps)
+    return ''
+  end
+  part.n = count
+  call('RENAME', SCHED .. id, LEFT_SCHED .. id)
+  if call('EXISTS', SCHEDMAP .. id) == 1 then call('RENAME', SCHEDMAP .. id, LEFT_SCHEDMAP .. id) end
+  return 's'
+end
+
+local function take_beside(id, part)
+  part.m = call('HGET', SCORES, id) or nil
+  if part.m then
+    call('HDEL', SCORES, id)
+    call('ZREM', SCORE_ENDS, id)
+  end
+  local told = call('LRANGE', PREFIX .. 'events:' .. id, 0, -1)
+  if told[1] then part.e, part.x = told, call('ZSCORE', PREFIX .. 'traced', id) or format('%.0f', now) end
+  call('UNLINK', PREFIX .. 'events:' .. id)
+  call('ZREM', PREFIX .. 'traced', id)
+  for i = 1, #extras[id], 8 do
+    local number = sub(extras[id], i, i + 7)
+    local notice = call('ZREM', TELLERS, teller('', number)) == 1 and call('HGET', NOTICES, number)
+    if notice then
+      part.o = part.o or {}
+      part.o[#part.o + 1] = notice
+      call('HDEL', NOTICES, number)
+    end
+  end
+end
+
+local batch, bytes = {}, 0
+for i = 1, #ids do
+  local id = ids[i]
+  if runs[i] then
+    staying = staying + 1
+    if digit_of(runs[i]) < RUN_TO_LEAVE then call('HSET', RUNNING, id, char(48 + digit_of(runs[i]) + RUN_TO_LEAVE) .. sub(runs[i], 2)) end
+  elseif bytes < BATCH_BYTES then
+    local part, letters = {}, ''
+    if records[i] then letters = take_waiting(id, records[i], part) end
+    if dead[i] then letters = letters .. take_dead(id, dead[i], part) end
+    letters = letters .. take_scheduled(id, part)
+    take_beside(id, part)
+    if next(part) then
+      local text = letters .. ' ' .. cmsgpack.pack(part)
+      bytes = bytes + #id + #text
+      batch[#batch + 1], batch[#batch + 2] = id, text
+    end
+  end
+end
+note_delivers()
+if call('ZCARD', TELLERS) == 0 then flag_as(FLAG_NOTICED, false) end
+if batch[1] then
+  batch[#batch + 1], batch[#batch + 2] = '', format('%.0f', advance())
+  call('HSET', LEAVING, unpack(batch))
+end
+save()
+return answer_of(batch)

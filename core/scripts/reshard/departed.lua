@@ -1,0 +1,44 @@
+-- include: prelude change record moving scheduled parts
+-- DEPARTED: these ids of the open batch have arrived, and their replicas have them: nothing of them stays here.
+-- KEYS: the shard's
+-- ARGV: 1 generation, 2 sequence of the batch, 3.. ids
+-- Returns 'OK', or 'MORE': to be sent again, because entries of many scheduled payloads are left. Of another batch nothing is removed.
+local LEFT = 500 -- entries that this call may yet remove
+if call('HGET', LEAVING, '') ~= ARGV[2] then return 'OK' end
+probe()
+call('ZCARD', SCHEDULED)
+for i = 3, #ARGV do call('ZCARD', LEFT_SCHED .. ARGV[i]) end
+open_for_writing()
+local answer = 'OK'
+
+-- Are all entries of the id gone?
+local function unschedule_left(id)
+  if LEFT <= 0 then return false end
+  local stamps, members = call('ZRANGE', LEFT_SCHED .. id, 0, LEFT - 1), {}
+  for i = 1, #stamps do members[i] = stamps[i] .. id end
+  if stamps[1] then
+    call('ZREM', SCHEDULED, unpack(members))
+    call('ZREM', LEFT_SCHED .. id, unpack(stamps))
+  end
+  LEFT = LEFT - #stamps
+  if call('ZCARD', LEFT_SCHED .. id) > 0 then return false end
+  call('UNLINK', LEFT_SCHEDMAP .. id)
+  return true
+end
+
+for i = 3, #ARGV do
+  local id = ARGV[i]
+  local part = id ~= '' and call('HGET', LEAVING, id)
+  local letters = part and letters_of(part) or ''
+  if has_letter(letters, 'w') then call('UNLINK', first.spill .. id, first.map .. id) end
+  if has_letter(letters, 'd') then call('UNLINK', morgue.spill .. id, morgue.map .. id) end
+  if part and has_letter(letters, 's') and not unschedule_left(id) then
+    answer = 'MORE'
+  elseif part then
+    call('HDEL', LEAVING, id)
+  end
+end
+if call('HLEN', LEAVING) == 1 then call('DEL', LEAVING) end
+note_delivers()
+save()
+return answer

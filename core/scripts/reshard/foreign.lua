@@ -1,0 +1,54 @@
+-- include: prelude change flags notices moving
+-- FOREIGN: lists ids that lie in another shard by the new number of shards, a slice a call.
+-- KEYS: the shard's
+-- ARGV: 1 generation, 2 kind: jobs, scheduled, dead, scores, events or notices; 3 cursor ('0' at first)
+-- Returns {cursor ('0' at the end), mark, id, extra, ...}: extra is to be handed to depart.lua with its id: of a notice its number, or '!' if a
+--   node is to tell it. An id may be listed twice. mark: what out.lua is told of the first call of a scan, whose kinds are
+--   looked through in the order above. In a shard that no id leaves, nothing is listed.
+local kind, cursor = ARGV[2], ARGV[3]
+local is_foreign = foreign_test()
+local answer = {'0', call('HGET', RESHARD, 'mark') or '0'}
+if not is_foreign then return answer end
+
+local function list(id, extra)
+  if is_foreign(id) then answer[#answer + 1], answer[#answer + 2] = id, extra end
+end
+
+-- A slice of a hash or a sorted set; id_of gives the id of a field or member.
+local function scan(command, key, count, id_of)
+  local page = call(command, key, cursor, 'COUNT', count)
+  for i = 1, #page[2], 2 do list(id_of and id_of(page[2][i]) or page[2][i], '') end
+  answer[1] = page[1]
+end
+
+-- A notice may hold 256 KiB.
+local function list_notices()
+  local page = call('ZSCAN', TELLERS, cursor, 'COUNT', 10)
+  for i = 1, #page[2], 2 do
+    local entry = page[2][i]
+    local number = sub(entry, -8)
+    local notice = call('HGET', NOTICES, number)
+    if notice then
+      local length = unpack_struct('<I4', notice)
+      list(sub(notice, 5, 4 + length), sub(entry, 1, -10) == '' and number or '!')
+    end
+  end
+  answer[1] = page[1]
+end
+
+if kind == 'jobs' then
+  scan('HSCAN', JOBS, 100)
+elseif kind == 'scheduled' then
+  scan('ZSCAN', PREFIX .. 'scheduled', 100, function(member) return sub(member, 9) end)
+elseif kind == 'dead' then
+  scan('HSCAN', DEAD, 100)
+elseif kind == 'scores' then
+  scan('HSCAN', PREFIX .. 'scores', 100)
+elseif kind == 'events' then
+  scan('ZSCAN', PREFIX .. 'traced', 100)
+elseif kind == 'notices' then
+  list_notices()
+else
+  return error_reply('ERR wrong kind')
+end
+return answer

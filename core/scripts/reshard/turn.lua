@@ -1,0 +1,36 @@
+-- TURN: gives a shard another layout of its queue. No id, run or lease changes by that. It stands alone, because the prelude refuses a shard
+-- of another generation.
+-- KEYS: the shard's
+-- ARGV: 1 the text of the layout, 2 '1': a shard that was never used is made paused
+-- Returns {'OK', or 'SAME': it has this layout, 'OPEN': a batch is open, which is to be brought to its end before, 'NEWER': it has a later
+--   layout, or is closed for a deletion; its generation, the text of its layout}
+local call, match, pack, format = redis.call, string.match, struct.pack, string.format
+local STATE, PREFIX = KEYS[1], string.sub(KEYS[1], 1, -6)
+local RESHARD, LEAVING = PREFIX .. 'reshard', PREFIX .. 'leaving'
+local TEXT = ARGV[1]
+local generation, old = match(TEXT, '^(%d+) %d+ 4 (%d+) %d+$')
+if not generation then generation, old = match(TEXT, '^(%d+) %d+ 3$'), '0' end
+local shard = tonumber(match(PREFIX, '/(%d+)}:$'))
+if not generation or not shard then return redis.error_reply('ERR wrong layout') end
+generation, old = tonumber(generation), tonumber(old)
+
+local state, text = call('GET', STATE), call('HGET', RESHARD, '')
+local has = state and struct.unpack('<d', state) or 0
+if math.abs(has) > generation or has < 0 then return {'NEWER', format('%.0f', has), text or ''} end
+if has == generation and text == TEXT then return {'SAME', format('%.0f', has), text} end
+if has < generation and call('EXISTS', LEAVING) == 1 then return {'OPEN', format('%.0f', has), text or ''} end
+call('ZCARD', PREFIX .. 'moving')
+
+if state then
+  local flags = string.byte(state, STATE_FLAGS + 1)
+  local is_source = flags % (2 * FLAG_SOURCE) >= FLAG_SOURCE
+  if is_source ~= (shard < old) then flags = flags + (is_source and -FLAG_SOURCE or FLAG_SOURCE) end
+  state = pack('<d', generation) .. string.sub(state, 9, STATE_FLAGS) .. string.char(flags) .. string.sub(state, STATE_FLAGS + 2)
+else
+  local flags = (shard < old and FLAG_SOURCE or 0) + (ARGV[2] == '1' and FLAG_PAUSED or 0)
+  state = pack(STATE_FORMAT, generation, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, flags, 9e15, 0, 0, 0, 0, 9e15, 0, 0)
+end
+call('DEL', RESHARD) -- a write that Redis allows at maxmemory
+call('HSET', RESHARD, '', TEXT)
+call('SET', STATE, state)
+return {'OK', format('%.0f', generation), TEXT}
