@@ -14,7 +14,7 @@
 -- While `wake` is ahead, nothing that is due is unclaimed, so nothing is overtaken. Left to the general path is what needs more than this
 -- claim writes: a history, scheduled payloads of the id (unique), poppers that wait, a shard that is paused, in doubt or unfinished.
 if held < window and wake > now and #ARGV == 8 and ARGV[5] == '2' and ARGV[6] == '0' and history == 0 and ARGV[4] ~= 'unique'
-  and flags % FLAG_CHANGED == 0 and asleep <= now and #ARGV[8] <= 2000 then
+  and flags % FLAG_CHANGED == 0 and asleep <= now and #ARGV[8] <= PLAIN_BYTES then
   -- include apart: owner
   local is_room = held + call('HLEN', RUNNING) - 1 < window
   local listeners = is_room and redis.pcall('PUBSUB', 'NUMSUB', owner_channel())[2] or 0 -- an ACL user may lack the command

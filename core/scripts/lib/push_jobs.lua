@@ -1,6 +1,12 @@
 -- library: push_jobs - writes the jobs of a push and saves the state. KEYS and ARGV are those of push.lua; SKIPPED is the number of jobs
 -- before ARGV's first one, which count as taken. Afterwards n is the number of ARGV's jobs that are taken, and `answer` is push.lua's.
 local FOLD, WAITING, WIDTH = ARGV[3], ARGV[4], tonumber(ARGV[5])
+local elsewhere = nil -- while ids move: by place, m: the id of the job is not here; g: it is on its way; away: how many jobs that are
+if not WIDTH then
+  local width, step = string.match(ARGV[5], '^(%d+) (%w+)$')
+  WIDTH = tonumber(width)
+  if step == 'here' then elsewhere = {} else tick = max(tick, tonumber(step) or 0) end
+end
 local LISTED = WIDTH and WIDTH > 40
 if LISTED then WIDTH = WIDTH - 40 end
 local REMEMBERS = WIDTH == 23 or WIDTH == 33
@@ -16,18 +22,23 @@ events = history > 0 and {} or nil
 local ids = {}
 for i = 1, n do ids[i] = ARGV[7 + WIDTH * (i - 1)] end
 local old = call('HMGET', JOBS, unpack(ids))
+if elsewhere then
+  -- include: here
+  elsewhere.away = find_elsewhere(ids, old, elsewhere)
+end
 local base = max(tick + 1, now) - 1
 tick = base + n
 local soonest, is_earlier, is_behind = FOREVER, false, false -- is_behind: a job came behind a run of the owner's, as the first
 
-local PLAIN = 2000 -- bytes of a payload that stays in the record; see LARGE in record.lua
 local new, folded, scheduled, refused_places, exceptions, stale_before = 0, 0, 0, {}, {}, stale
 local seen, rest, hash, list = {}, {}, {}, {}
 local told = nil -- by place, where histories are kept or outcomes listed: the kind and the number of the event; that of the others is a push
 local wary = WIDTH == 3 or WAITING == 'unique' and delivers < FOREVER -- a scheduled payload of an id leaves no trace in jobs
 for i = 1, n do
   local id, payload = ids[i], ARGV[8 + WIDTH * (i - 1)]
-  if wary or old[i] or seen[id] or #payload > PLAIN then
+  if elsewhere and elsewhere[i] then
+    seen[id] = nil -- it is left out
+  elseif wary or old[i] or seen[id] or #payload > PLAIN_BYTES then
     rest[#rest + 1] = i
   else
     seen[id], new = true, new + 1
@@ -50,7 +61,7 @@ if rest[1] then
   call('LLEN', READY)
   call('ZCARD', DUE)
   told = {}
-  local function tell(i, kind, number) if events or LISTED then told[i] = {kind, number} end end
+  local function tell(i, kind, number) if events or LISTED or elsewhere then told[i] = {kind, number} end end
   local zset, retries = {}, {}
   local WORDS = {'keep', 'earlier', 'later', 'replace', 'reject', 'unique'}
   local PLACES = {}
@@ -74,7 +85,7 @@ if rest[1] then
   local function cost_of(i)
     local bytes, record = #payload_of(i) + #options_of(i), old[i]
     local most = (events and 7 or 3) + bytes / 128
-    if record or bytes > PLAIN or is_special(i) then most = most + 12 end
+    if record or bytes > PLAIN_BYTES or is_special(i) then most = most + 12 end
     if record then most = most + #record / 64 end
     if record and keeps_one(FOLD) and byte(record) >= RECORD_SPILLED then most = most + 100 end
     return most
@@ -92,6 +103,13 @@ if rest[1] then
     n, tick = taken, base + taken
     while rest[1] and rest[#rest] > n do rest[#rest] = nil end
     new = n - #rest
+    if elsewhere then
+      elsewhere.away = 0
+      for i = 1, n do
+        if elsewhere[i] then elsewhere.away = elsewhere.away + 1 end
+      end
+      new = new - elsewhere.away
+    end
     for k = #list, new + 1, -1 do seen[list[k]], list[k], hash[2 * k], hash[2 * k - 1] = nil, nil, nil, nil end
   end
 
@@ -288,20 +306,22 @@ if soonest < wake or is_earlier or is_behind then
 end
 placed = min(placed, soonest)
 local refused_as_stale = stale - stale_before
-pushed = pushed + n - #refused_places - refused_as_stale
+pushed = pushed + n - (elsewhere and elsewhere.away or 0) - #refused_places - refused_as_stale
+if elsewhere and new > 0 then call('HSET', PREFIX .. 'reshard', 'mark', (tonumber(call('HGET', PREFIX .. 'reshard', 'mark')) or 0) + 1) end -- as moving.lua
 for i = 1, events and n or 0 do
   local kind, number = EVENT_PUSHED, nil
   if told and told[i] then kind, number = unpack(told[i]) end
-  events[i] = {ids[i], kind, number}
+  if not (elsewhere and elsewhere[i]) then events[#events + 1] = {ids[i], kind, number} end
 end
 -- include: save
 local answer = SKIPPED + n .. ' ' .. new .. ' ' .. folded
 if refused_places[1] then answer = answer .. ' ' .. table.concat(refused_places, ' ') end
 if scheduled > 0 then answer = answer .. ' s' .. scheduled end
 if refused_as_stale > 0 then answer = answer .. ' t' .. refused_as_stale end
-if LISTED and new < n then
+if elsewhere then answer = answer .. format(' k%.0f', tick) end
+if (LISTED or elsewhere) and new < n then
   local LETTERS, letters = {[EVENT_FOLDED] = 'f', [EVENT_REFUSED] = 'r', [EVENT_SCHEDULED] = 's', [EVENT_STALE] = 't'}, {}
-  for i = 1, n do letters[i] = told[i] and LETTERS[told[i][1]] or 'n' end
+  for i = 1, n do letters[i] = elsewhere and elsewhere[i] or told and told[i] and LETTERS[told[i][1]] or 'n' end
   answer = answer .. ' l' .. table.concat(letters)
 end
 if NAMED then answer = answer .. format(' a%.0f', base) end

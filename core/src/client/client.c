@@ -6,7 +6,7 @@
 
 #include <string.h>
 
-#define CLIENT_KIND_LAYOUT (-1)
+#define CLIENT_EARLY_MS 5        /* before a request goes again to a shard that was not turned to its layout */
 #define CLIENT_SETTINGS_AGE 60.0 /* seconds after which a push or pop asks for its queue's settings again */
 #define CLIENT_MAX_PAYLOAD ((size_t)128 * 1024 * 1024) /* half of the largest answer that the reader accepts */
 
@@ -236,7 +236,7 @@ static int client_ask_layout(seriatim_client *c)
                                         c->stale_generation);
     if (!r)
         return client_fail_plain(c, SERIATIM_NOMEM);
-    r->kind = CLIENT_KIND_LAYOUT;
+    r->kind = SRT_CLIENT_LAYOUT;
     return srt_client_send(c, r);
 }
 
@@ -253,8 +253,17 @@ static void client_end(seriatim_client *c)
 /* When no request waits for an answer: continues the operation, or ends it. */
 static void client_settle(seriatim_client *c)
 {
-    if (c->status != SERIATIM_AGAIN || c->asked > 0 || c->sleep_ms >= 0)
+    if (c->status != SERIATIM_AGAIN || c->sleep_ms >= 0)
         return;
+    if (c->early && c->asked == c->early_count)
+        srt_client_sleep(c, CLIENT_EARLY_MS);
+    if (c->asked > 0)
+        return;
+    if (c->failed == SERIATIM_OK && c->stale && c->pause_ms > 0) {
+        srt_client_sleep(c, c->pause_ms);
+        c->pause_ms = 0;
+        return;
+    }
     if (c->failed == SERIATIM_OK && c->stale)
         client_ask_layout(c);
     if (c->asked == 0)
@@ -280,6 +289,7 @@ int srt_client_start(seriatim_client *c, const srt_operation *operation, size_t 
     c->left_ms = INT64_MAX;
     c->spent_ms = 0;
     c->sleep_ms = -1;
+    c->pause_ms = 0;
     c->stale = target && (operation->fresh ||
                           (operation->rereads ? srt_client_layout_is_old(c, target) : target->generation == 0));
     if (!target && queue != SRT_NO_QUEUE)
@@ -322,7 +332,10 @@ void srt_client_wake(seriatim_client *c)
     if (srt_client_sleeps(c) < 0)
         return;
     c->sleep_ms = -1;
-    c->operation->on_awake(c);
+    if (c->early)
+        srt_client_send_early(c);
+    else if (c->operation->on_awake)
+        c->operation->on_awake(c);
     client_settle(c);
 }
 
@@ -331,6 +344,7 @@ static void client_drop(seriatim_client *c)
     size_t i;
     for (i = 0; i < c->cluster.peer_count; i++)
         srt_client_peer_disconnected(c, c->cluster.peers[i]);
+    srt_client_drop_early(c);
     srt_cluster_drop(&c->cluster);
     c->asked = 0;
 }
@@ -338,7 +352,7 @@ static void client_drop(seriatim_client *c)
 /* Requests for a layout change nothing, so an unanswered one is no unknown outcome. */
 static void client_note_left(void *any, srt_request *r)
 {
-    *(int *)any |= r->kind != CLIENT_KIND_LAYOUT && srt_request_left(r);
+    *(int *)any |= r->kind != SRT_CLIENT_LAYOUT && srt_request_left(r);
 }
 
 static int client_any_left(seriatim_client *c)
@@ -357,6 +371,7 @@ int srt_client_give_up(seriatim_client *c, int status, const char *why)
     }
     srt_fail(&error, status, "%s", why);
     c->sleep_ms = -1;
+    srt_client_send_early(c);
     c->heard = client_any_left(c);
     if (c->failed == SERIATIM_OK)
         c->error = error;
@@ -475,43 +490,12 @@ static void client_take_stale(seriatim_client *c, srt_request *r)
 
 static void client_take_refusal(seriatim_client *c, srt_request *r, const seriatim_error *error)
 {
-    if (c->operation->on_refused && r->kind != CLIENT_KIND_LAYOUT) {
+    if (c->operation->on_refused && r->kind != SRT_CLIENT_LAYOUT) {
         c->operation->on_refused(c, r, error);
         return;
     }
     c->error = *error;
     srt_client_fail(c, error->status);
-}
-
-/* Warns once for each setting of the code that differs from the one in Redis. */
-static void client_warn(seriatim_client *c, srt_queue *queue)
-{
-    srt_bytes text;
-    uint32_t difference;
-    srt_bytes_init(&text, c->mem);
-    if (srt_settings_differences(&text, &queue->now, ", in the code ", &queue->code) == 0 || text.failed) {
-        srt_bytes_free(&text);
-        return;
-    }
-    difference = srt_crc32(text.data, text.len);
-    if (difference != queue->warned) {
-        queue->warned = difference;
-        c->warning.len -= c->warning.len > 0; /* behind that of another queue of a pipeline */
-        srt_bytes_adds(&c->warning, c->warning.len > 0 ? "; queue \"" : "queue \"");
-        srt_bytes_add(&c->warning, queue->name.data, queue->name.len);
-        srt_bytes_adds(&c->warning,
-                       "\" has other settings in Redis than in the code; the settings in Redis are used: ");
-        srt_bytes_add(&c->warning, text.data, text.len);
-        srt_bytes_addc(&c->warning, '\0');
-    }
-    srt_bytes_free(&text);
-}
-
-const char *seriatim_client_warning(seriatim_client *c)
-{
-    const char *text = c->warning.len && !c->warning.failed ? c->warning.data : NULL;
-    c->warning.len = 0;
-    return text;
 }
 
 /* AGAIN: Redis still has the layout whose generation was refused. */
@@ -525,7 +509,7 @@ static int client_take_layout(seriatim_client *c, const srt_reply *reply)
     if (absent)
         srt_queue_forget_layout(&c->registry, queue);
     else if (c->operation->warns && queue->own.shards_count)
-        client_warn(c, queue);
+        srt_client_warn(c, queue);
     if (queue->generation == c->stale_generation && c->stale_generation != 0)
         return SERIATIM_AGAIN;
     c->stale = 0;
@@ -536,9 +520,9 @@ static void client_take_answer(seriatim_client *c, srt_request *r, const srt_rep
 {
     if (c->operation->before_answer)
         c->operation->before_answer(c, r);
-    if (c->failed != SERIATIM_OK && (!c->operation->every_answer || r->kind == CLIENT_KIND_LAYOUT))
+    if (c->failed != SERIATIM_OK && (!c->operation->every_answer || r->kind == SRT_CLIENT_LAYOUT))
         return;
-    if (error->status == SERIATIM_GENERATION && c->queue != SRT_NO_QUEUE && r->kind != CLIENT_KIND_LAYOUT)
+    if (error->status == SERIATIM_GENERATION && c->queue != SRT_NO_QUEUE && r->kind != SRT_CLIENT_LAYOUT)
         client_take_stale(c, r);
     else if (error->status != SERIATIM_OK)
         client_take_refusal(c, r, error);
@@ -554,11 +538,16 @@ static int client_take(seriatim_client *c, srt_request *r, const srt_reply *repl
     srt_reply_status(root, error);
     if (srt_client_must_pause(error->status, error->message))
         return client_pause(c, r, error);
-    if (r->kind == CLIENT_KIND_LAYOUT && error->status == SERIATIM_OK && c->failed == SERIATIM_OK) {
+    if (r->kind == SRT_CLIENT_LAYOUT && error->status == SERIATIM_OK && c->failed == SERIATIM_OK) {
         if (client_take_layout(c, reply) == SERIATIM_AGAIN) {
             srt_fail(error, SERIATIM_LOADING, "the layout of the queue is being changed");
             return client_pause(c, r, error);
         }
+    } else if (srt_client_is_early(c, r, error)) {
+        srt_client_keep_early(c, r);
+        c->answers++;
+        client_settle(c);
+        return SERIATIM_OK;
     } else {
         client_take_answer(c, r, reply, error);
     }

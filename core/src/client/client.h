@@ -86,15 +86,26 @@ typedef struct srt_operation {
 /* One job of a push: its three arguments of push.lua, encoded. bytes NULL: its outcome is known. */
 typedef struct srt_push_job {
     const char *bytes;
-    uint32_t len : 31;
+    uint32_t len : 29;
     uint32_t scored : 1; /* it was given a score */
+    uint32_t moved : 1;  /* while ids move: its id is not in its old shard any more */
+    uint32_t away : 1;   /* the answer that is taken has not written it */
     uint32_t crc;
 } srt_push_job;
+
+/* While ids move, to which shard jobs are sent. */
+typedef enum srt_push_step {
+    SRT_PUSH_PLAIN, /* their id lies in the same shard before and after */
+    SRT_PUSH_HERE,  /* the old one, where they may only join what is there */
+    SRT_PUSH_MOVED  /* the new one, since the old one has said that their id is not there */
+} srt_push_step;
+#define SRT_PUSH_STEPS 3
 
 /* Up to 1,000 jobs of one shard: places[first .. first + count). The shard may take only the first few of them. Chunks
  * of one shard are neighbours. */
 typedef struct srt_push_chunk {
     unsigned shard;
+    srt_push_step step;
     size_t first, count, bytes;
     int64_t sequence; /* 0: not queued yet */
     size_t taken;     /* of this many first jobs the outcome is known */
@@ -117,6 +128,11 @@ typedef struct srt_push {
     size_t opened;    /* chunks before this one belong to shards that were begun */
     size_t flying;    /* bytes of chunks that wait for an answer */
     size_t elsewhere; /* the same of the other queues of a pipeline; else 0 */
+    int64_t generation; /* of the present plan's layout */
+    double floor;       /* the largest tick of a shard that an id had left: the least tick of its new shard */
+    int again;          /* an id is on its way: a moment later all is asked anew */
+    int moved;          /* an id is not in its old shard, and replicas have to know that before it is believed */
+    size_t absences;    /* connections on which that is asked for */
     size_t pending_chunks, written_chunks, failed_chunks;
     size_t pending_jobs, failed_jobs; /* pending: neither written nor failed */
     seriatim_error failure;           /* why the first chunk, or before sending a job, was refused */
@@ -179,6 +195,10 @@ struct seriatim_client {
     int64_t left_ms; /* milliseconds that the operation may still take, as io/link.c last said; INT64_MAX: it did not */
     int64_t spent_ms; /* milliseconds since the operation was first stepped, as io/link.c last said */
     int64_t sleep_ms; /* no request waits, and the operation goes on after this time; -1: it does not sleep */
+    int64_t pause_ms; /* before the layout is loaded again: the operation sleeps so long; 0: not at all */
+    srt_request
+        *early; /* requests to shards that were not turned to their layout yet: they are sent again as they are */
+    size_t early_count; /* among `asked` */
     srt_listener listener;
 
     const srt_operation *operation; /* NULL: none since the client was made */
@@ -261,6 +281,18 @@ int srt_client_peer_input(seriatim_client *c, srt_redis *p, const char *data, si
 
 /* Does a request wait for an answer? */
 int srt_client_waits(const seriatim_client *c);
+
+/* Warns once for each setting of the code that differs from the one in Redis (warning.c). */
+void srt_client_warn(seriatim_client *c, srt_queue *queue);
+
+/* ---- Requests that came too early (early.c), for client.c ------------------------------------- */
+
+#define SRT_CLIENT_LAYOUT (-1) /* kind of a request for a layout */
+/* Was the request refused because the shard has an earlier layout than the request? */
+int srt_client_is_early(seriatim_client *c, const srt_request *r, const seriatim_error *error);
+void srt_client_keep_early(seriatim_client *c, srt_request *r);
+void srt_client_send_early(seriatim_client *c);
+void srt_client_drop_early(seriatim_client *c);
 
 /* ---- The listener, for the I/O side ---------------------------------------------------------- */
 

@@ -272,6 +272,15 @@ static void pipeline_ask_replicas(seriatim_client *c, srt_queue_part *part)
     srt_push_ask_replicas(c);
 }
 
+static void pipeline_follow_moved(seriatim_client *c, srt_queue_part *part)
+{
+    if (!part->planned || part->stale || !srt_push_follow_moved(c))
+        return;
+    part->stale = 1;
+    part->stale_generation = 0;
+    part->planned = 0;
+}
+
 /* An answer was taken: sends what may follow it, and with the last one loads the layouts that have grown old. */
 static int pipeline_go_on(seriatim_client *c)
 {
@@ -280,6 +289,7 @@ static int pipeline_go_on(seriatim_client *c)
     c->stale = 0;
     pipeline_each(c, pipeline_open_shards);
     pipeline_each(c, pipeline_ask_replicas);
+    pipeline_each(c, pipeline_follow_moved);
     for (i = 0; i < pl->part_count && c->asked == 1 && !c->stale; i++)
         if (pl->parts[i]->stale)
             pipeline_turn_to(c, pl->parts[i]);
@@ -332,7 +342,13 @@ static void pipeline_part_disconnected(seriatim_client *c, srt_queue_part *part)
 
 static void pipeline_on_disconnected(seriatim_client *c)
 {
+    srt_pipeline *pl = c->pipeline;
+    size_t i;
     pipeline_each(c, pipeline_part_disconnected);
+    pipeline_each(c, pipeline_follow_moved);
+    for (i = 0; i < pl->part_count && c->asked == 0 && !c->stale; i++)
+        if (pl->parts[i]->stale)
+            pipeline_turn_to(c, pl->parts[i]);
 }
 
 /* ---- The end --------------------------------------------------------------------------------- */

@@ -33,6 +33,10 @@ void srt_push_open(seriatim_client *c)
     p->outbox[0] = '\0';
     p->number = 0;
     srt_push_default_options(p);
+    p->generation = 0;
+    p->floor = 0;
+    p->again = p->moved = 0;
+    p->absences = 0;
     p->unsure = p->sure_chunks = 0;
     memset(&p->sure, 0, sizeof p->sure);
     srt_error_clear(&p->failure);
@@ -162,8 +166,12 @@ void srt_push_take_answer(seriatim_client *c, const srt_request *r, const srt_re
     const srt_token *root = &reply->tokens[0];
     if (r->kind == PUSH_KIND_TOKEN)
         srt_push_take_token(c, r->place, root);
-    else if (root->type != (r->kind == PUSH_KIND_WAIT ? SRT_INTEGER : SRT_STRING))
+    else if (r->kind == PUSH_KIND_ROLE)
+        srt_push_take_role(c, reply);
+    else if (root->type != (r->kind == PUSH_KIND_CHUNK ? SRT_STRING : SRT_INTEGER))
         srt_client_fail(c, srt_push_fail_answer(c, "no text"));
+    else if (r->kind == PUSH_KIND_ABSENCE)
+        srt_push_take_absence(c, root->integer);
     else if (r->kind == PUSH_KIND_WAIT)
         srt_push_take_replicas(c, r, root->integer);
     else
@@ -177,6 +185,10 @@ void srt_push_take_refusal(seriatim_client *c, const srt_request *r, const seria
         if (c->failed == SERIATIM_OK)
             srt_fail(&c->error, SERIATIM_UNKNOWN_OUTCOME, "outcome unknown: %.200s", error->message);
         srt_client_fail(c, SERIATIM_UNKNOWN_OUTCOME);
+        return;
+    }
+    if (r->kind == PUSH_KIND_ROLE || r->kind == PUSH_KIND_ABSENCE) { /* an ACL refuses it: nobody can say more */
+        p->absences--;
         return;
     }
     if (r->kind == PUSH_KIND_WAIT) {
@@ -221,22 +233,42 @@ void srt_push_take_stale(seriatim_client *c, const srt_request *r, int left)
     srt_client_send(c, ask);
 }
 
+/* After an answer: asks for replicas; jobs whose ids have moved are planned anew. */
+static int push_go_on(seriatim_client *c)
+{
+    int status = srt_push_ask_replicas(c);
+    if (srt_push_follow_moved(c) && !c->stale) {
+        c->stale = 1;
+        c->stale_generation = 0;
+    }
+    return status;
+}
+
 static int push_on_reply(seriatim_client *c, srt_request *r, const srt_reply *reply)
 {
     srt_push_take_answer(c, r, reply);
-    return srt_push_ask_replicas(c);
+    return push_go_on(c);
 }
 
 static int push_on_refused(seriatim_client *c, srt_request *r, const seriatim_error *error)
 {
     srt_push_take_refusal(c, r, error);
-    return srt_push_ask_replicas(c);
+    return push_go_on(c);
 }
 
 static int push_on_stale(seriatim_client *c, srt_request *r, int left)
 {
     srt_push_take_stale(c, r, left);
-    return srt_push_ask_replicas(c);
+    return push_go_on(c);
+}
+
+static void push_on_disconnected(seriatim_client *c)
+{
+    srt_push_on_disconnected(c);
+    if (srt_push_follow_moved(c) && !c->stale) {
+        c->stale = 1;
+        c->stale_generation = 0;
+    }
 }
 
 int srt_push_seal(seriatim_client *c)
@@ -266,7 +298,7 @@ int seriatim_push_send(seriatim_client *c)
         .on_refused = push_on_refused,
         .on_stale = push_on_stale,
         .on_end = srt_push_on_end,
-        .on_disconnected = srt_push_on_disconnected,
+        .on_disconnected = push_on_disconnected,
         .on_give_up = srt_push_on_give_up,
     };
     int status = srt_push_seal(c);

@@ -7,8 +7,13 @@
 
 #include "client/client.h"
 
-/* Kinds of a push's requests: the jobs of a chunk; what a shard took from us last; WAIT. */
-enum { PUSH_KIND_CHUNK, PUSH_KIND_TOKEN, PUSH_KIND_WAIT };
+/* Kinds of a push's requests: the jobs of a chunk; what a shard took from us last; WAIT; ROLE and WAIT behind an
+ * absence.
+ */
+enum { PUSH_KIND_CHUNK, PUSH_KIND_TOKEN, PUSH_KIND_WAIT, PUSH_KIND_ROLE, PUSH_KIND_ABSENCE };
+
+/* Bits of a peer's mark: it has written chunks whose replicas are not counted; it has said that an id is not there. */
+enum { PUSH_MARK_UNSURE = 1, PUSH_MARK_ABSENT = 2 };
 
 /* push_check.c */
 int srt_push_check(seriatim_client *c, const seriatim_job *job,
@@ -24,7 +29,7 @@ void srt_push_free(const seriatim_allocator *mem,
 void srt_push_forget_jobs(seriatim_client *c); /* counts and refused places stay */
 
 /* push_plan.c */
-int srt_push_plan(seriatim_client *c, unsigned shards); /* shares out the jobs whose outcome is not known */
+int srt_push_plan(seriatim_client *c, const srt_queue *queue); /* shares out the jobs whose outcome is not known */
 
 /* push_handles.c: of the jobs, if handles are wanted */
 int srt_push_make_handles(seriatim_client *c,
@@ -40,7 +45,7 @@ int srt_push_go_on(seriatim_client *c, size_t i); /* chunk i is answered: sends 
 int srt_push_send(seriatim_client *c, srt_queue *queue);
 
 /* push_answer.c */
-#define SRT_PUSH_LETTERS "nfrst"                                            /* outcomes that an answer names */
+#define SRT_PUSH_LETTERS "nfrstmg" /* outcomes that an answer names; m and g: it was not written (push_moved.c) */
 void srt_push_mark(srt_push *p, const srt_push_chunk *chunk, char outcome); /* all jobs of it, in a pipeline */
 void srt_push_settle_chunk(srt_push *p, srt_push_chunk *chunk);
 int srt_push_fail_answer(seriatim_client *c, const char *text);
@@ -53,6 +58,20 @@ void srt_push_settle_unsure(srt_push *p);
 int srt_push_take_replicas(seriatim_client *c, const srt_request *r, int64_t count);
 void srt_push_forget_unsure(srt_push *p);
 void srt_push_on_disconnected(seriatim_client *c);
+
+/* push_moved.c: while ids move */
+void srt_push_begin_steps(srt_push *p, const srt_queue *queue); /* before a plan; of a new layout all begins anew */
+/* A shard has said that it did not write a job, by this letter. */
+void srt_push_note_away(seriatim_client *c, srt_push_job *job, char letter);
+/*
+ * After an answer. 1: all chunks are answered and some jobs were not written: they are to be planned again, when the
+ * layout is loaded; c->pause_ms is set if they are to wait before. 0: the push goes on, or has ended.
+ */
+int srt_push_follow_moved(seriatim_client *c);
+void srt_push_take_role(seriatim_client *c, const srt_reply *reply);
+void srt_push_take_absence(seriatim_client *c, int64_t count);
+/* What shards have said is not believed any more: all that was not written is asked for anew. */
+void srt_push_forget_moved(srt_push *p);
 
 /* push.c */
 void srt_push_default_options(srt_push *p);

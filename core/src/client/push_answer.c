@@ -8,10 +8,14 @@ void srt_push_settle_chunk(srt_push *p, srt_push_chunk *chunk)
 {
     size_t taken = chunk->taken;
     p->flying -= chunk->bytes;
-    p->pending_jobs -= taken;
     for (; taken > 0; taken--, chunk->first++, chunk->count--) {
-        chunk->bytes -= p->jobs[p->places[chunk->first]].len;
-        p->jobs[p->places[chunk->first]].bytes = NULL;
+        srt_push_job *job = &p->jobs[p->places[chunk->first]];
+        chunk->bytes -= job->len;
+        if (!job->away) {
+            job->bytes = NULL;
+            p->pending_jobs--;
+        }
+        job->away = 0;
     }
     chunk->taken = 0;
     chunk->sequence = 0;
@@ -58,17 +62,26 @@ void srt_push_mark(srt_push *p, const srt_push_chunk *chunk, char outcome)
         p->outcomes[p->places[chunk->first + i]] = outcome;
 }
 
-/* 'l' and a letter for each job that was taken; without them all are new. */
-static int push_take_letters(srt_push *p, const srt_push_chunk *chunk, size_t taken, const char **at, const char *end)
+/* 'l' and a letter for each job that was taken; without them all are new. *away: how many of them were not written. */
+static int push_take_letters(seriatim_client *c, const srt_push_chunk *chunk, size_t taken, size_t *away,
+                             const char **at, const char *end)
 {
     const char *letters = *at < end && **at == 'l' ? *at + 1 : NULL;
+    srt_push *p = c->push;
     size_t i;
-    if (letters && (!p->outcomes || (size_t)(end - letters) < taken))
+    *away = 0;
+    if (letters && ((!p->outcomes && chunk->step != SRT_PUSH_HERE) || (size_t)(end - letters) < taken))
         return SERIATIM_PROTOCOL;
-    for (i = 0; p->outcomes && i < taken; i++) {
-        if (letters && !memchr(SRT_PUSH_LETTERS, letters[i], sizeof SRT_PUSH_LETTERS - 1))
+    for (i = 0; i < taken; i++) {
+        char letter = letters ? letters[i] : SERIATIM_JOB_ADDED;
+        if (!memchr(SRT_PUSH_LETTERS, letter, sizeof SRT_PUSH_LETTERS - 1))
             return SERIATIM_PROTOCOL;
-        p->outcomes[p->places[chunk->first + i]] = letters ? letters[i] : SERIATIM_JOB_ADDED;
+        if (letter == 'm' || letter == 'g') {
+            srt_push_note_away(c, &p->jobs[p->places[chunk->first + i]], letter);
+            ++*away;
+        } else if (p->outcomes) {
+            p->outcomes[p->places[chunk->first + i]] = letter;
+        }
     }
     if (letters)
         *at = letters + taken;
@@ -77,17 +90,34 @@ static int push_take_letters(srt_push *p, const srt_push_chunk *chunk, size_t ta
     return SERIATIM_OK;
 }
 
+/* 'k' and the tick of the shard that ids leave: what arrives for them in their new shard has to come later. */
+static void push_take_floor(srt_push *p, const char **at, const char *end)
+{
+    double tick = 0;
+    if (*at == end || **at != 'k')
+        return;
+    for (++*at; *at < end && **at >= '0' && **at <= '9'; ++*at)
+        tick = tick * 10 + (**at - '0');
+    if (*at < end && **at == ' ')
+        ++*at;
+    if (tick > p->floor)
+        p->floor = tick;
+}
+
 /*
  * What follows the places of refused jobs: 's' and the number of scheduled jobs, 't' and that of stale ones, 'o' and
- * that of jobs of an outbox that were written before, then what push_take_letters and srt_push_take_arrivals read.
+ * that of jobs of an outbox that were written before, then what push_take_floor, push_take_letters and
+ * srt_push_take_arrivals read.
  */
-static int push_take_more(srt_push *p, const srt_push_chunk *chunk, size_t taken, size_t *scheduled, size_t *stale,
-                          size_t *repeated, const char **at, const char *end)
+static int push_take_more(seriatim_client *c, const srt_push_chunk *chunk, size_t taken, size_t *scheduled,
+                          size_t *stale, size_t *repeated, size_t *away, const char **at, const char *end)
 {
+    srt_push *p = c->push;
     *scheduled = push_take_lettered('s', at, end);
     *stale = push_take_lettered('t', at, end);
     *repeated = push_take_lettered('o', at, end);
-    if (push_take_letters(p, chunk, taken, at, end) != SERIATIM_OK)
+    push_take_floor(p, at, end);
+    if (push_take_letters(c, chunk, taken, away, at, end) != SERIATIM_OK)
         return SERIATIM_PROTOCOL;
     if (*at < end && **at == 'a' && srt_push_take_arrivals(p, chunk, taken, at, end) != SERIATIM_OK)
         return SERIATIM_PROTOCOL;
@@ -99,7 +129,7 @@ static int push_take_counts(seriatim_client *c, srt_push_chunk *chunk, const cha
 {
     srt_push *p = c->push;
     const char *at = text, *end = text + len;
-    size_t before = p->counts.refused, scheduled, stale, repeated, place, i, taken = push_read_number(&at, end),
+    size_t before = p->counts.refused, scheduled, stale, repeated, away, place, i, taken = push_read_number(&at, end),
            added = push_read_number(&at, end), folded = push_read_number(&at, end);
     if (taken < 1 || taken > chunk->count || added > taken || folded > taken)
         return srt_push_fail_answer(c, text);
@@ -110,8 +140,8 @@ static int push_take_counts(seriatim_client *c, srt_push_chunk *chunk, const cha
             return srt_push_fail_answer(c, text);
         p->refused[p->counts.refused++] = p->places[chunk->first + place - 1];
     }
-    if (push_take_more(p, chunk, taken, &scheduled, &stale, &repeated, &at, end) != SERIATIM_OK ||
-        added + folded + scheduled + stale + repeated + p->counts.refused - before != taken)
+    if (push_take_more(c, chunk, taken, &scheduled, &stale, &repeated, &away, &at, end) != SERIATIM_OK ||
+        added + folded + scheduled + stale + repeated + away + p->counts.refused - before != taken)
         return srt_push_fail_answer(c, text);
     for (i = before; p->handles && i < p->counts.refused; i++)
         p->handles[p->refused[i]].data = NULL;
@@ -138,7 +168,7 @@ int srt_push_take_written(seriatim_client *c, size_t i, const char *text, size_t
         p->chunks[i].unsure = 1;
         if (p->unsure++ == 0)
             p->fewest = INT64_MAX;
-        c->answering->mark = 1;
+        c->answering->mark |= PUSH_MARK_UNSURE;
         return SERIATIM_OK;
     }
     srt_push_settle_chunk(p, &p->chunks[i]);

@@ -11,7 +11,7 @@
 #define PUSH_OPTIONS 22                    /* bytes of packed options before the context */
 #define PUSH_SCHEDULED 30                  /* the same of a job that is scheduled */
 #define PUSH_DIGITS 24                     /* of a number, with its end */
-#define PUSH_LEN_MASK UINT32_C(0x7fffffff) /* a job is some 256 MiB at most */
+#define PUSH_LEN_MASK UINT32_C(0x1fffffff) /* a job is some 256 MiB at most */
 
 enum { PUSH_HAS_SCORE = 1, PUSH_HAS_DUE = 2, PUSH_HAS_DELAY = 4, PUSH_HAS_DELIVER_AT = 8, PUSH_HAS_DELIVER_IN = 16 };
 
@@ -102,6 +102,7 @@ int srt_push_add(seriatim_client *c, const seriatim_job *job)
     p->has_options |= packed > 0;
     p->wants_handles |= job->deliver_when != SERIATIM_NOW && !p->outbox[0];
     p->jobs[p->job_count].scored = job->has_score != 0;
+    p->jobs[p->job_count].moved = p->jobs[p->job_count].away = 0;
     p->may_refuse |= srt_push_refuses(job->on_waiting);
     p->jobs[p->job_count].bytes = at;
     p->jobs[p->job_count].len = (uint32_t)len & PUSH_LEN_MASK;

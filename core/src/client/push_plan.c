@@ -4,30 +4,39 @@
 #define PUSH_CHUNK_JOBS ((size_t)1000)        /* as in core/scripts/client/push.lua */
 #define PUSH_CHUNK_BYTES ((size_t)512 * 1024) /* of a chunk of more than one job */
 
-/* Counts the jobs of each shard into starts[shard + 1], then adds up. */
-static void push_count_shards(const srt_push *p, unsigned shards, size_t *starts)
+/* Where a job goes now: a shard and a step of it, as shard * SRT_PUSH_STEPS + step. */
+static unsigned push_lane(const srt_queue *queue, const srt_push_job *job)
+{
+    unsigned to = job->crc % queue->shards_count, from = queue->old_count ? job->crc % queue->old_count : to;
+    if (from == to)
+        return to * SRT_PUSH_STEPS + SRT_PUSH_PLAIN;
+    return job->moved ? to * SRT_PUSH_STEPS + SRT_PUSH_MOVED : from * SRT_PUSH_STEPS + SRT_PUSH_HERE;
+}
+
+/* Counts the jobs of each lane into starts[lane + 1], then adds up. */
+static void push_count_lanes(const srt_push *p, const srt_queue *queue, unsigned lanes, size_t *starts)
 {
     size_t i;
     for (i = 0; i < p->job_count; i++)
         if (p->jobs[i].bytes)
-            starts[p->jobs[i].crc % shards + 1]++;
-    for (i = 0; i < shards; i++)
+            starts[push_lane(queue, &p->jobs[i]) + 1]++;
+    for (i = 0; i < lanes; i++)
         starts[i + 1] += starts[i];
 }
 
-/* Afterwards starts[shard] is the end of that shard. */
-static void push_sort_places(const srt_push *p, unsigned shards, size_t *starts)
+/* Afterwards starts[lane] is the end of that lane. */
+static void push_sort_places(const srt_push *p, const srt_queue *queue, size_t *starts)
 {
     size_t i;
     for (i = 0; i < p->job_count; i++)
         if (p->jobs[i].bytes)
-            p->places[starts[p->jobs[i].crc % shards]++] = i;
+            p->places[starts[push_lane(queue, &p->jobs[i])]++] = i;
 }
 
-static int push_add_chunk(const seriatim_allocator *mem, srt_push *p, unsigned shard, size_t first, size_t end)
+static int push_add_chunk(const seriatim_allocator *mem, srt_push *p, unsigned lane, size_t first, size_t end)
 {
     void *chunks = p->chunks;
-    srt_push_chunk chunk = {shard, first, 0, 0, 0, 0, 0};
+    srt_push_chunk chunk = {lane / SRT_PUSH_STEPS, (srt_push_step)(lane % SRT_PUSH_STEPS), first, 0, 0, 0, 0, 0};
     if (srt_grow(mem, &chunks, &p->chunk_cap, p->chunk_count + 1, sizeof *p->chunks) != SERIATIM_OK)
         return SERIATIM_NOMEM;
     p->chunks = chunks;
@@ -42,34 +51,35 @@ static int push_add_chunk(const seriatim_allocator *mem, srt_push *p, unsigned s
     return SERIATIM_OK;
 }
 
-static int push_cut(const seriatim_allocator *mem, srt_push *p, unsigned shards, const size_t *ends)
+static int push_cut(const seriatim_allocator *mem, srt_push *p, unsigned lanes, const size_t *ends)
 {
-    unsigned shard;
+    unsigned lane;
     size_t first = 0;
-    for (shard = 0; shard < shards; shard++)
-        while (first < ends[shard]) {
-            if (push_add_chunk(mem, p, shard, first, ends[shard]) != SERIATIM_OK)
+    for (lane = 0; lane < lanes; lane++)
+        while (first < ends[lane]) {
+            if (push_add_chunk(mem, p, lane, first, ends[lane]) != SERIATIM_OK)
                 return SERIATIM_NOMEM;
             first += p->chunks[p->chunk_count - 1].count;
         }
     return SERIATIM_OK;
 }
 
-static int push_sort_and_cut(const seriatim_allocator *mem, srt_push *p, unsigned shards)
+static int push_sort_and_cut(const seriatim_allocator *mem, srt_push *p, const srt_queue *queue)
 {
-    size_t size = ((size_t)shards + 1) * sizeof(size_t), *starts = srt_alloc(mem, size);
+    unsigned lanes = srt_queue_addressed(queue) * SRT_PUSH_STEPS;
+    size_t size = ((size_t)lanes + 1) * sizeof(size_t), *starts = srt_alloc(mem, size);
     int status;
     if (!starts)
         return SERIATIM_NOMEM;
-    push_count_shards(p, shards, starts);
-    push_sort_places(p, shards, starts);
-    status = push_cut(mem, p, shards, starts);
+    push_count_lanes(p, queue, lanes, starts);
+    push_sort_places(p, queue, starts);
+    status = push_cut(mem, p, lanes, starts);
     srt_free(mem, starts, size);
     return status;
 }
 
 /* Shares out the jobs whose outcome is not known. */
-int srt_push_plan(seriatim_client *c, unsigned shards)
+int srt_push_plan(seriatim_client *c, const srt_queue *queue)
 {
     srt_push *p = c->push;
     void *places = p->places;
@@ -78,9 +88,9 @@ int srt_push_plan(seriatim_client *c, unsigned shards)
     p->chunk_count = p->opened = p->flying = p->pending_chunks = 0;
     if (status == SERIATIM_OK && p->job_count == 1 && p->jobs[0].bytes) { /* most pushes have one job */
         p->places[0] = 0;
-        status = push_add_chunk(c->mem, p, p->jobs[0].crc % shards, 0, 1);
+        status = push_add_chunk(c->mem, p, push_lane(queue, &p->jobs[0]), 0, 1);
     } else if (status == SERIATIM_OK) {
-        status = push_sort_and_cut(c->mem, p, shards);
+        status = push_sort_and_cut(c->mem, p, queue);
     }
     p->pending_chunks = p->chunk_count;
     return status == SERIATIM_OK ? status : srt_fail_plain(&c->error, SERIATIM_NOMEM);

@@ -39,9 +39,9 @@ int srt_push_ask_replicas(seriatim_client *c)
         return c->failed;
     for (i = 0; i < c->cluster.peer_count && c->failed == SERIATIM_OK; i++) {
         srt_redis *peer = c->cluster.peers[i];
-        if (peer->mark)
+        if (peer->mark & PUSH_MARK_UNSURE)
             push_ask_peer(c, peer);
-        peer->mark = 0;
+        peer->mark &= ~(size_t)PUSH_MARK_UNSURE;
     }
     return c->failed;
 }
@@ -95,6 +95,8 @@ void srt_push_on_disconnected(seriatim_client *c)
     srt_push *p = c->push;
     size_t i;
     p->connection++;
+    p->absences = 0; /* what was asked on the connection is not answered any more */
+    srt_push_forget_moved(p);
     for (i = 0; i < c->cluster.peer_count; i++)
         c->cluster.peers[i]->mark = 0;
     for (i = 0; i < p->opened && p->unsure; i++)

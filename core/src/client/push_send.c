@@ -39,6 +39,20 @@ static void push_outbox_arg(const srt_push *p, const srt_bytes *prefix, srt_requ
 #define PUSH_REMEMBERS 20 /* more: jobs whose score is not above the remembered one are stale */
 #define PUSH_LISTED 40    /* more: the answer has a letter for each job */
 
+static void push_width_arg(const srt_push *p, const srt_push_chunk *chunk, int64_t width, srt_request *r)
+{
+    char text[64];
+    if (chunk->step == SRT_PUSH_PLAIN) {
+        srt_request_int(r, width);
+        return;
+    }
+    if (chunk->step == SRT_PUSH_HERE)
+        snprintf(text, sizeof text, "%d here", (int)width);
+    else
+        snprintf(text, sizeof text, "%d %.0f", (int)width, p->floor);
+    srt_request_text(r, text);
+}
+
 /* How many values a job, history_per_id, then the jobs; the options stay away where no job has any. */
 static void push_chunk_args(const srt_push *p, const srt_push_chunk *chunk, const srt_settings *settings,
                             srt_request *r)
@@ -46,9 +60,10 @@ static void push_chunk_args(const srt_push *p, const srt_push_chunk *chunk, cons
     int options = p->has_options || p->wants_handles;
     size_t width = options ? 3 : 2, args = width + (p->outbox[0] ? 1 : 0), unused = options ? 0 : PUSH_NO_OPTIONS, i;
     char *at;
-    srt_request_int(r, (p->wants_handles ? PUSH_NAMED : (int64_t)width) +
-                           (options && settings->remember_score > 0 ? PUSH_REMEMBERS : 0) +
-                           (p->outcomes ? PUSH_LISTED : 0));
+    push_width_arg(p, chunk,
+                   (p->wants_handles ? PUSH_NAMED : (int64_t)width) +
+                       (options && settings->remember_score > 0 ? PUSH_REMEMBERS : 0) + (p->outcomes ? PUSH_LISTED : 0),
+                   r);
     srt_request_int(r, settings->history_per_id);
     at = srt_bytes_reserve(&r->tail, chunk->bytes);
     if (!at)
@@ -147,6 +162,8 @@ int srt_push_send(seriatim_client *c, srt_queue *queue)
     if (status == SERIATIM_OK)
         status = srt_push_make_handles(c, queue);
     if (status == SERIATIM_OK)
-        status = srt_push_plan(c, queue->shards_count);
+        srt_push_begin_steps(c->push, queue);
+    if (status == SERIATIM_OK)
+        status = srt_push_plan(c, queue);
     return status == SERIATIM_OK ? srt_push_open_shards(c) : srt_client_fail(c, status);
 }

@@ -1,0 +1,50 @@
+/* early.c - requests to shards that were not turned to the layout of the request yet. */
+#include "client/client.h"
+
+/* Was the request refused because the shard has an earlier layout than the request? */
+int srt_client_is_early(seriatim_client *c, const srt_request *r, const seriatim_error *error)
+{
+    int64_t generation;
+    const char *text;
+    size_t len;
+    if (error->status != SERIATIM_GENERATION || c->queue == SRT_NO_QUEUE || r->kind == SRT_CLIENT_LAYOUT ||
+        c->failed != SERIATIM_OK || c->status != SERIATIM_AGAIN ||
+        !srt_layout_refused(error->message, &generation, &text, &len))
+        return 0;
+    if (c->operation->before_answer)
+        c->operation->before_answer(c, r);
+    return generation > 0 && generation < c->registry.queues[c->queue]->generation;
+}
+
+/*
+ * A shard that was not turned to the layout of a request yet. A copy of the request may lie in a connection that has
+ * ended, and is executed when the shard is turned: so the request stays as it is, and is sent until it is answered.
+ */
+void srt_client_keep_early(seriatim_client *c, srt_request *r)
+{
+    r->next = c->early;
+    c->early = r;
+    c->early_count++;
+}
+
+void srt_client_send_early(seriatim_client *c)
+{
+    while (c->early) {
+        srt_request *r = c->early;
+        c->early = r->next;
+        c->early_count--;
+        r->next = NULL;
+        srt_cluster_again(&c->cluster, r); /* NOMEM: it goes with the next connection */
+    }
+}
+
+void srt_client_drop_early(seriatim_client *c)
+{
+    while (c->early) {
+        srt_request *r = c->early;
+        c->early = r->next;
+        c->early_count--;
+        r->next = NULL;
+        srt_cluster_done(&c->cluster, r);
+    }
+}

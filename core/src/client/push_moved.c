@@ -1,0 +1,110 @@
+/*
+ * push_moved.c - a push while ids move: to the old shard first, which writes only what joins an id that is there, then
+ * to the new one. What is not there will never be there again; but it is believed only when a replica of the old shard
+ * has what that shard has written before: else a failover could bring the id back.
+ */
+#include "client/push.h"
+
+#define PUSH_AGAIN_MS 5                         /* before an id is asked for again that is on its way */
+enum { MOVED_NONE, MOVED_UNSURE, MOVED_ASKED }; /* srt_push.moved */
+#define PUSH_ABSENCE_MS 100                     /* a WAIT ends after this time, and is repeated */
+
+void srt_push_begin_steps(srt_push *p, const srt_queue *queue)
+{
+    if (p->generation != queue->generation) {
+        srt_push_forget_moved(p);
+        p->floor = 0;
+    }
+    p->generation = queue->generation;
+    p->again = p->moved = 0;
+}
+
+void srt_push_note_away(seriatim_client *c, srt_push_job *job, char letter)
+{
+    job->away = 1;
+    job->moved = letter == 'm';
+    if (letter == 'm') {
+        c->push->moved = MOVED_UNSURE;
+        c->answering->mark |= PUSH_MARK_ABSENT;
+    } else {
+        c->push->again = 1;
+    }
+}
+
+void srt_push_forget_moved(srt_push *p)
+{
+    size_t i;
+    for (i = 0; i < p->job_count; i++)
+        p->jobs[i].moved = 0;
+    if (p->moved)
+        p->again = 1;
+    p->moved = 0;
+}
+
+static int moved_ask(seriatim_client *c, srt_redis *peer, int kind)
+{
+    srt_request *r = srt_session_begin(srt_cluster_pool(&c->cluster), srt_script_none, NULL, 0);
+    if (!r)
+        return srt_client_fail(c, srt_fail_plain(&c->error, SERIATIM_NOMEM));
+    srt_request_text(r, kind == PUSH_KIND_ROLE ? "ROLE" : "WAIT");
+    if (kind == PUSH_KIND_ABSENCE) {
+        srt_request_int(r, 1);
+        srt_request_int(r, PUSH_ABSENCE_MS);
+    }
+    srt_request_route(r, SRT_ROUTE_CONNECTION, peer);
+    r->kind = kind;
+    r->subject = c->push;
+    return srt_client_send(c, r);
+}
+
+/* Each master that has said that an id is not there. */
+static int ask_roles(seriatim_client *c)
+{
+    srt_push *p = c->push;
+    size_t i;
+    p->moved = MOVED_ASKED;
+    for (i = 0; i < c->cluster.peer_count && c->failed == SERIATIM_OK; i++)
+        if (c->cluster.peers[i]->mark & PUSH_MARK_ABSENT) {
+            moved_ask(c, c->cluster.peers[i], PUSH_KIND_ROLE);
+            p->absences++;
+        }
+    return c->failed;
+}
+
+int srt_push_follow_moved(seriatim_client *c)
+{
+    srt_push *p = c->push;
+    if ((!p->moved && !p->again) || p->pending_chunks > 0 || c->failed != SERIATIM_OK)
+        return 0;
+    if (p->again) {
+        srt_push_forget_moved(p);
+        c->pause_ms = PUSH_AGAIN_MS;
+    }
+    if (p->moved == MOVED_UNSURE && ask_roles(c) != SERIATIM_OK)
+        return 0;
+    if (p->absences > 0 || c->failed != SERIATIM_OK)
+        return 0;
+    p->again = p->moved = 0;
+    return 1;
+}
+
+/* A master that has no replica has nothing to wait for. */
+void srt_push_take_role(seriatim_client *c, const srt_reply *reply)
+{
+    const srt_token *at = reply->tokens;
+    int is_master = reply->count >= 4 && srt_token_is(&at[1], "master") && at[3].type == SRT_ARRAY;
+    if (!is_master)
+        srt_push_forget_moved(c->push);
+    if (is_master && at[3].integer > 0 && c->push->moved)
+        moved_ask(c, c->answering, PUSH_KIND_ABSENCE);
+    else
+        c->push->absences--;
+}
+
+void srt_push_take_absence(seriatim_client *c, int64_t count)
+{
+    if (count < 1 && c->push->moved)
+        moved_ask(c, c->answering, PUSH_KIND_ROLE);
+    else
+        c->push->absences--;
+}

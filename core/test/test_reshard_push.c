@@ -1,0 +1,243 @@
+/* test_reshard_push.c - pushes while ids move from shard to shard, against a real redis-server. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define SRT_SCRIPT_TEXTS
+#include "reshard_fixture.h"
+
+/* An id that lies in shard `from` of 3 and in another one of 4. */
+static const char *foreign_id(const char *name, unsigned from)
+{
+    static char ids[16][32];
+    static size_t next;
+    char *id = ids[next++ % 16];
+    int i = 0;
+    do
+        snprintf(id, sizeof ids[0], "%s%d", name, i++);
+    while (seriatim_shard_of(id, strlen(id), 3) != from || seriatim_shard_of(id, strlen(id), 4) == from);
+    return id;
+}
+
+static int waits_in(unsigned shard, const char *id)
+{
+    redisReply *reply = redis("HEXISTS seriatim:{Q/%u}:jobs %s", shard, id);
+    int there = (int)reply->integer;
+    freeReplyObject(reply);
+    return there;
+}
+
+static unsigned new_shard(const char *id)
+{
+    return seriatim_shard_of(id, strlen(id), 4);
+}
+
+static fixture open_moving(move *m, const char *waiting)
+{
+    fixture f = open_queue(3, "merge");
+    push(&f, waiting, "1", none);
+    move_begin(m, 4);
+    return f;
+}
+
+static void close_moving(fixture *f, move *m)
+{
+    move_all(m);
+    close_queue(f);
+}
+
+/* Begins a push of one job and takes steps of it for `ms`. */
+static void begin_push(const fixture *f, const char *id, const char *payload, int ms)
+{
+    done(f, seriatim_push_begin(f->client, f->queue));
+    add(f, id, strlen(id), payload, none);
+    assert_int_equal(seriatim_push_send(f->client), SERIATIM_OK);
+    for (; ms > 0; ms--) {
+        assert_int_equal(seriatim_link_step(f->link), SERIATIM_AGAIN);
+        pause_ms(1);
+    }
+}
+
+static void test_a_push_joins_what_waits_in_the_old_shard(void **state)
+{
+    const char *id = foreign_id("old", 0);
+    move m;
+    fixture f = open_moving(&m, id);
+    seriatim_push_counts counts;
+    (void)state;
+    push(&f, id, "2", none);
+    counts = seriatim_push_result(f.client);
+    assert_int_equal(counts.folded, 1);
+    assert_true(waits_in(0, id));
+    assert_false(waits_in(new_shard(id), id));
+    move_all(&m);
+    assert_string_equal(payloads(&f, SERIATIM_FETCH, id), "1,2");
+    close_queue(&f);
+}
+
+static void test_a_push_of_an_id_that_is_not_there_goes_to_the_new_shard(void **state)
+{
+    const char *id = foreign_id("new", 1);
+    move m;
+    fixture f = open_moving(&m, foreign_id("old", 0));
+    seriatim_push_counts counts;
+    double tick, stamp;
+    redisReply *reply;
+    (void)state;
+    REDIS("SETRANGE seriatim:{Q/1}:state 8 %b", "\x00\x00\x00\x00\x00\x88\x23\x43", (size_t)8); /* 2.7e15 µs */
+    push(&f, id, "1", none);
+    counts = seriatim_push_result(f.client);
+    assert_int_equal(counts.added, 1);
+    assert_int_equal(counts.folded, 0);
+    assert_false(waits_in(1, id));
+    reply = redis("HGET seriatim:{Q/%u}:jobs %s", new_shard(id), id);
+    assert_int_equal(reply->type, REDIS_REPLY_STRING);
+    memcpy(&stamp, reply->str + 1, 8);
+    memcpy(&tick, "\x00\x00\x00\x00\x00\x88\x23\x43", 8);
+    assert_true(stamp > tick); /* it arrives behind all that the old shard gave */
+    freeReplyObject(reply);
+    close_moving(&f, &m);
+}
+
+static void test_ids_that_have_other_things_are_there(void **state)
+{
+    const char *waits = foreign_id("old", 0), *scheduled = foreign_id("scheduled", 0);
+    move m;
+    fixture f = open_queue(3, "merge");
+    seriatim_job job;
+    (void)state;
+    push(&f, waits, "1", none);
+    done(&f, seriatim_push_begin(f.client, f.queue));
+    seriatim_job_init(&job);
+    job.id = scheduled;
+    job.id_len = strlen(scheduled);
+    job.payload = "later";
+    job.payload_len = 5;
+    job.deliver_when = SERIATIM_DELAY;
+    job.deliver_time = 3600;
+    done(&f, seriatim_push_job(f.client, &job));
+    done(&f, seriatim_push_send(f.client));
+    move_begin(&m, 4);
+    push(&f, scheduled, "now", none);
+    assert_true(waits_in(0, scheduled));
+    close_moving(&f, &m);
+}
+
+static void test_a_push_waits_while_its_id_is_on_its_way(void **state)
+{
+    const char *id = foreign_id("old", 0);
+    move m;
+    fixture f = open_moving(&m, id);
+    redisReply *batch;
+    (void)state;
+    batch = depart(&m, 0, id);
+    begin_push(&f, id, "2", 40);
+    assert_false(waits_in(0, id));
+    assert_false(waits_in(new_shard(id), id));
+    assert_true(bring(&m, 0, batch));
+    freeReplyObject(batch);
+    assert_int_equal(drive(f.link), SERIATIM_OK);
+    assert_int_equal(seriatim_push_result(f.client).folded, 1);
+    assert_string_equal(payloads(&f, SERIATIM_FETCH, id), "1,2");
+    close_moving(&f, &m);
+}
+
+/* A producer does not turn shards; a server or the command does. */
+static void test_a_push_waits_until_its_shard_is_turned(void **state)
+{
+    const char *id = foreign_id("old", 0);
+    move m;
+    fixture f = open_moving(&m, id);
+    redisReply *reply;
+    shard_call call;
+    (void)state;
+    push(&f, foreign_id("any", 1), "1", none); /* the client knows the new layout */
+    /* As before the turn: */
+    reply = redis("GET seriatim:{Q/0}:state");
+    REDIS("SETRANGE seriatim:{Q/0}:state 0 %b", "\x00\x00\x00\x00\x00\x00\xf0\x3f", (size_t)8);
+    REDIS("DEL seriatim:{Q/0}:reshard");
+    freeReplyObject(reply);
+    begin_push(&f, id, "2", 40);
+    CALL(&call, 0, turn, NULL);
+    call_text(&call, m.layout);
+    call_text(&call, "0");
+    reply = call_send(&call, 0);
+    assert_string_equal(reply->element[0]->str, "OK");
+    freeReplyObject(reply);
+    assert_int_equal(drive(f.link), SERIATIM_OK);
+    assert_int_equal(seriatim_push_result(f.client).folded, 1);
+    close_moving(&f, &m);
+}
+
+/* Jobs of all kinds of ids in one push: those that stay, that joined, that were not there. */
+static void test_a_push_of_many_jobs_is_counted_as_without_a_move(void **state)
+{
+    move m;
+    fixture f = open_queue(3, "merge");
+    char id[32], before[8192];
+    seriatim_push_counts counts;
+    int i;
+    (void)state;
+    done(&f, seriatim_push_begin(f.client, f.queue));
+    for (i = 0; i < 100; i += 2) {
+        snprintf(id, sizeof id, "id%d", i);
+        add(&f, id, strlen(id), "1", none);
+    }
+    done(&f, seriatim_push_send(f.client));
+    move_begin(&m, 4);
+    move_source(&m, 0);
+    done(&f, seriatim_push_begin(f.client, f.queue));
+    for (i = 0; i < 100; i++) {
+        snprintf(id, sizeof id, "id%d", i);
+        add(&f, id, strlen(id), "2", none);
+        add(&f, id, strlen(id), "3", none);
+    }
+    done(&f, seriatim_push_send(f.client));
+    counts = seriatim_push_result(f.client);
+    assert_int_equal(counts.added, 50);
+    assert_int_equal(counts.folded, 150);
+    move_all(&m);
+    (void)before;
+    for (i = 0; i < 100; i++) {
+        snprintf(id, sizeof id, "id%d", i);
+        assert_string_equal(payloads(&f, SERIATIM_FETCH, id), i % 2 ? "2,3" : "1,2,3");
+    }
+    close_queue(&f);
+}
+
+static void test_a_pipeline_of_pushes_follows_a_move(void **state)
+{
+    const char *old = foreign_id("old", 0), *other = foreign_id("other", 2);
+    move m;
+    fixture f = open_moving(&m, old);
+    (void)state;
+    done(&f, seriatim_pipeline_begin(f.client));
+    done(&f, seriatim_pipeline_push(f.client, f.queue));
+    add(&f, old, strlen(old), "2", none);
+    done(&f, seriatim_pipeline_push(f.client, f.queue));
+    add(&f, other, strlen(other), "1", none);
+    done(&f, seriatim_pipeline_send(f.client));
+    assert_true(waits_in(0, old));
+    assert_true(waits_in(new_shard(other), other));
+    close_moving(&f, &m);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_a_push_joins_what_waits_in_the_old_shard),
+        cmocka_unit_test(test_a_push_of_an_id_that_is_not_there_goes_to_the_new_shard),
+        cmocka_unit_test(test_ids_that_have_other_things_are_there),
+        cmocka_unit_test(test_a_push_waits_while_its_id_is_on_its_way),
+        cmocka_unit_test(test_a_push_waits_until_its_shard_is_turned),
+        cmocka_unit_test(test_a_push_of_many_jobs_is_counted_as_without_a_move),
+        cmocka_unit_test(test_a_pipeline_of_pushes_follows_a_move),
+    };
+    return cmocka_run_group_tests(tests, start_server, stop_server);
+}
