@@ -21,9 +21,7 @@ class RedisCluster
     def initialize(arguments, tls: nil, port: RedisServer.free_port, bus_port: RedisServer.free_port)
       @port = port
       @bus_port = bus_port
-      @server = RedisServer.new(*(tls ? secured(tls) : ["--port", port.to_s]), "--bind", "127.0.0.1", "--cluster-enabled", "yes", "--cluster-port", bus_port.to_s,
-                                "--cluster-node-timeout", NODE_TIMEOUT_MS.to_s, "--cluster-allow-replica-migration", "no",
-                                "--repl-diskless-sync-delay", "0", *arguments)
+      @server = start(arguments, tls)
       @id = call("CLUSTER", "MYID")
       @running = true
       @frozen = false
@@ -85,6 +83,18 @@ class RedisCluster
     end
 
     private
+
+    # Another process may take a port that was free: then there are others.
+    def start(arguments, tls)
+      RedisServer.new(*(tls ? secured(tls) : ["--port", port.to_s]), "--bind", "127.0.0.1", "--cluster-enabled", "yes", "--cluster-port", bus_port.to_s,
+                      "--cluster-node-timeout", NODE_TIMEOUT_MS.to_s, "--cluster-allow-replica-migration", "no",
+                      "--repl-diskless-sync-delay", "0", *arguments)
+    rescue RuntimeError => e
+      raise unless e.message.include?("Address already in use")
+
+      @port, @bus_port = Array.new(2) { RedisServer.free_port }
+      retry
+    end
 
     def secured(folder)
       ["--port", "0", "--tls-port", port.to_s, "--tls-cluster", "yes", "--tls-replication", "yes", "--tls-auth-clients", "no",

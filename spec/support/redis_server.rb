@@ -93,13 +93,14 @@ class RedisServer
   # redis-server runs without the sanitizers that LD_PRELOAD gives to the extension.
   def environment = { "LD_PRELOAD" => nil }
 
-  # Waits 60 s, and as long as it loads its file.
+  # Waits 60 s, and as long as it loads its file, unless it ends.
   def wait_until_ready
     clock = -> { Process.clock_gettime(Process::CLOCK_MONOTONIC) }
     deadline = clock.call + 60
     until clock.call > deadline
       answer = ping
       return if answer == "PONG"
+      break @pid = nil if Process.wait(@pid, Process::WNOHANG)
 
       deadline = clock.call + 60 if answer == "LOADING"
       sleep 0.02
