@@ -199,6 +199,13 @@ def test_ruby_pushes_and_python_works(blocks: Section, folder: Path, env: dict[s
         server.wait_for("order 17 is paid")
 
 
+@runs("docs/guides/several-languages.md", "Several pushes in one round trip")
+def test_r_pipe_5_each_program_pushes_to_two_queues(blocks: Section, folder: Path, env: dict[str, str]) -> None:
+    for name, run in (("push.rb", f"ruby -I {ROOT}/ruby/lib"), ("push.py", sys.executable), ("push.lua", "lua5.4")):
+        (folder / name).write_text(blocks.take({"rb": "ruby", "py": "python", "lua": "lua"}[name.split(".")[1]]).text)
+        assert shell(f"{run} {name}", folder, {**env, "PYTHONPATH": f"{ROOT}/python"}).strip() == "2 orders, 1 mail"
+
+
 def exported() -> set[str]:
     """The metrics that docs/reference/metrics.md lists."""
     return set(re.findall(r"^\| `(seriatim_\w+)` \|", (ROOT / "docs/reference/metrics.md").read_text(), re.M))
