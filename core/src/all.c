@@ -74,6 +74,7 @@
 #include "model/policy.c"
 #include "client/client.c"
 #include "client/early.c"
+#include "client/elsewhere.c"
 #include "client/warning.c"
 #include "client/masters.c"
 #include "client/read_layout.c"

@@ -22,8 +22,10 @@
 --                        an 'x' when they were spread into running
 --   15 guard     never there. While a cluster moves the slot, Redis runs a script only where all declared keys are: without one that
 --                never is, it could run, and end behind its first write at a key that is absent and not declared
--- ARGV[1] is always the caller's layout generation.
--- Error replies: GENERATION n text (reload the layout; n is the shard's, text that of its layout, nothing if it was never turned to one)
+-- ARGV[1] is always the caller's layout generation. While ids move, ' here PLACE' follows it in a call for the one id ARGV[PLACE], to the
+-- shard that the id leaves; after the answer 'moved tick', ' from TICK' follows it in the call to the id's new shard, so that what
+-- arrives there comes later.
+-- Error replies: ELSEWHERE moved tick, or ELSEWHERE again tick: the id is not here (lib/here.lua), or on its way; GENERATION n text (reload the layout; n is the shard's, text that of its layout, nothing if it was never turned to one)
 local call, error_reply = redis.call, redis.error_reply
 local byte, sub, char, format = string.byte, string.sub, string.char, string.format
 local pack, unpack_struct, unpack = struct.pack, struct.unpack, unpack
@@ -54,13 +56,30 @@ if state then
     unpack_struct(STATE_FORMAT, state)
   owner = sub(state, STATE_OWNER + 1)
   if generation ~= tonumber(ARGV[1]) then
+    local wanted, step, number = string.match(ARGV[1], '^(%d+) ?(%l*) ?(%d*)$')
+    wanted = tonumber(wanted)
     -- A shard that close.lua has closed is of the next generation, negative: whoever knows that one opens it by the first write.
-    if generation ~= -ARGV[1] then
+    if generation ~= wanted and generation ~= -wanted then
       local text = call('HGET', PREFIX .. 'reshard', '')
       return error_reply(format('GENERATION %.0f', generation) .. (text and ' ' .. text or ''))
     end
-    generation = -generation
+    generation = wanted
+    if step == 'from' then
+      tick = max(tick, tonumber(number))
+    elseif step == 'here' then
+      local id = ARGV[tonumber(number)]
+      local score = call('HGET', PREFIX .. 'scores', id)
+      if call('HEXISTS', PREFIX .. 'leaving', id) == 1 then return error_reply(format('ELSEWHERE again %.0f', tick)) end
+      if call('HEXISTS', JOBS, id) + call('HEXISTS', DEAD, id) + call('EXISTS', PREFIX .. 'sched:' .. id) == 0
+        and not (score and #score == 16 and select(2, unpack_struct('<dd', score)) > now) then
+        return error_reply(format('ELSEWHERE moved %.0f', tick))
+      end
+    end
   end
+elseif not generation then -- nothing was ever in the shard
+  local wanted, step, number = string.match(ARGV[1], '^(%d+) (%l+) (%d+)$')
+  if step == 'here' then return error_reply('ELSEWHERE moved 0') end
+  generation, tick = tonumber(wanted), tonumber(number)
 end
 
 -- What happened to ids, for their histories (note.lua, events.lua); nil where none are kept.

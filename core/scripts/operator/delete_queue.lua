@@ -16,7 +16,7 @@ if not generation and ARGV[2] == 'delete' and deleted then -- sent a second time
   if tonumber(went) == ARGV[1] + 1 then return {went, had} end
 end
 if not generation or generation ~= ARGV[1] then return {} end
-local most = math.max(tonumber(shards), deleted and tonumber(string.match(deleted, '^%d+ (%d+)')) or 0)
+local most = math.max(tonumber(shards), tonumber(string.match(rest, '^ 4 %d+ (%d+)$')) or 0, deleted and tonumber(string.match(deleted, '^%d+ (%d+)')) or 0)
 local following = string.format('%.0f', generation + 1)
 local till = ARGV[2] == 'begin' and redis.call('TIME')[1] + PATIENCE or 0
 

@@ -49,6 +49,7 @@ static const struct {
  * The second one is run while the answer to the first is on its way.
  */
 #define ACTION_AHEAD 2
+#define ACTION_BATCH_MS 5 /* until a batch that is open is looked at again */
 
 int srt_action_takes_ids(int kind)
 {
@@ -73,7 +74,13 @@ typedef struct action_state {
     seriatim_text payload, key; /* of the one to drop; either may be empty. payload: also a record */
     srt_queue *queue;
     int64_t changed;
+    /* Of an action on all ids while ids move: */
+    int pass;              /* 2: it goes through the shards once more */
+    seriatim_text *begans; /* when the action began in each shard, as the first pass was told */
+    int64_t *batches;      /* of each shard that ids leave: the batch that was open behind the first pass; 0: none */
 } action_state;
+
+enum { ACTION_CALL, ACTION_BATCH }; /* kinds of requests */
 
 static void action_release(seriatim_client *c)
 {
@@ -88,7 +95,10 @@ static void action_release(seriatim_client *c)
 static int action_ask_ids(seriatim_client *c, action_state *a, size_t first, size_t n, const srt_token *began)
 {
     action_form form = action_table[a->kind].form;
-    srt_request *r = srt_client_shard_request(c, a->queue, a->targets[first].shard, action_table[a->kind].script);
+    const srt_target *id = &a->targets[first];
+    int place = form != ACTION_MORE ? 2 : a->kind == SERIATIM_KILL ? 6 : 5;
+    srt_request *r = n == 1 ? srt_client_id_request(c, a->queue, id->id, id->len, action_table[a->kind].script, place)
+                            : srt_client_shard_request(c, a->queue, id->shard, action_table[a->kind].script);
     size_t i;
     if (!r)
         return SERIATIM_NOMEM;
@@ -116,7 +126,14 @@ static int action_ask_shard(seriatim_client *c, action_state *a, unsigned shard,
     if (!r)
         return SERIATIM_NOMEM;
     if (action_table[a->kind].form == ACTION_ALL) {
-        srt_request_arg(r, began ? began->data : "0", began ? began->len : 1);
+        seriatim_text from = {"0", 1};
+        if (began) {
+            from.data = began->data;
+            from.len = began->len;
+        } else if (a->pass == 2 && a->begans[shard].len) {
+            from = a->begans[shard];
+        }
+        srt_request_arg(r, from.data, from.len);
         srt_request_arg(r, cursor ? cursor->data : "", cursor ? cursor->len : 0);
         srt_request_text(r, a->queue->now.fold);
     }
@@ -150,7 +167,7 @@ static int action_walk(seriatim_client *c, action_state *a)
 {
     srt_token began = {SRT_STRING, 0, a->place.began.data, a->place.began.len};
     srt_token cursor = {SRT_STRING, 0, a->place.cursor.data, a->place.cursor.len};
-    if (a->place.shard >= a->queue->shards_count || a->calls == SRT_ACTION_CALLS)
+    if (a->place.shard >= srt_queue_addressed(a->queue) || a->calls == SRT_ACTION_CALLS)
         return SERIATIM_OK;
     a->calls++;
     return action_ask_shard(c, a, a->place.shard, began.len ? &began : NULL, &cursor);
@@ -178,7 +195,7 @@ int srt_action_slice_more(const seriatim_client *c, srt_action_place *place)
 {
     const action_state *a = c->state;
     *place = a->place;
-    return a->queue && a->place.shard < a->queue->shards_count;
+    return a->queue && a->place.shard < srt_queue_addressed(a->queue);
 }
 
 /* ---- All forms ------------------------------------------------------------------------------- */
@@ -186,8 +203,8 @@ int srt_action_slice_more(const seriatim_client *c, srt_action_place *place)
 /* Drops the payload with the key. Without a key it is looked for by its bytes, from where the last search ended. */
 static int action_ask_named(seriatim_client *c, action_state *a, const char *key, size_t len, const srt_token *from)
 {
-    srt_request *r =
-        srt_client_shard_request(c, a->queue, a->targets[0].shard, len ? srt_script_drop : srt_script_find);
+    srt_request *r = srt_client_id_request(c, a->queue, a->targets[0].id, a->targets[0].len,
+                                           len ? srt_script_drop : srt_script_find, 3);
     if (!r)
         return SERIATIM_NOMEM;
     srt_request_text(r, a->kind == SERIATIM_DROP_PAYLOAD ? "waiting" : "dead");
@@ -203,7 +220,7 @@ static int action_ask_named(seriatim_client *c, action_state *a, const char *key
 
 static int action_ask_record(seriatim_client *c, action_state *a)
 {
-    srt_request *r = srt_client_shard_request(c, a->queue, a->targets[0].shard, srt_script_import);
+    srt_request *r = srt_client_id_request(c, a->queue, a->targets[0].id, a->targets[0].len, srt_script_import, 3);
     if (!r)
         return SERIATIM_NOMEM;
     srt_request_text(r, a->queue->now.fold);
@@ -229,7 +246,7 @@ static int action_without_queue(seriatim_client *c, const srt_queue *queue, int 
 static int action_has_next(const action_state *a)
 {
     int takes_ids = srt_action_takes_ids(a->kind);
-    return !a->is_slice && a->next < (takes_ids ? a->count : a->queue->shards_count);
+    return !a->is_slice && a->next < (takes_ids ? a->count : srt_queue_addressed(a->queue));
 }
 
 /* Sends the first call for the next shard, or for the next targets. */
@@ -240,9 +257,103 @@ static int action_ask_next(seriatim_client *c, action_state *a)
         a->next++;
         return action_ask_shard(c, a, (unsigned)first, NULL, NULL);
     }
-    n = srt_targets_chunk(a->targets, a->count, first);
+    n = srt_targets_chunk(a->queue, a->targets, a->count, first);
     a->next += n;
     return action_ask_ids(c, a, first, n, NULL);
+}
+
+/* ---- A second pass while ids move ------------------------------------------------------------ */
+
+/*
+ * An id that moved in the first pass may have been in none of the shards when the action came by: it was in a batch. It
+ * moves once, so it lies still in a second pass, which begins when the batches have ended that were open behind the
+ * first.
+ */
+static int action_prepare_passes(seriatim_client *c, action_state *a)
+{
+    unsigned count = srt_queue_addressed(a->queue), i;
+    a->pass = 1;
+    a->begans = srt_arena_alloc(&a->args, count * sizeof *a->begans);
+    a->batches = srt_arena_alloc(&a->args, count * sizeof *a->batches);
+    if (!a->begans || !a->batches)
+        return srt_operator_nomem(c);
+    for (i = 0; i < count; i++) {
+        a->begans[i].len = 0;
+        a->batches[i] = -1;
+    }
+    return SERIATIM_OK;
+}
+
+static int action_ask_batches(seriatim_client *c, action_state *a)
+{
+    unsigned shard;
+    int status = SERIATIM_OK;
+    for (shard = 0; shard < a->queue->old_count && status == SERIATIM_OK; shard++) {
+        const srt_bytes *prefix = &a->queue->shards[shard]->prefix;
+        srt_bytes key;
+        srt_request *r;
+        if (a->batches[shard] == 0)
+            continue;
+        srt_bytes_init(&key, c->mem);
+        srt_bytes_add(&key, prefix->data, prefix->len);
+        srt_bytes_adds(&key, "leaving");
+        r = key.failed ? NULL : srt_session_begin(srt_cluster_pool(&c->cluster), srt_script_none, NULL, 0);
+        if (r) {
+            srt_request_text(r, "HGET");
+            srt_request_arg(r, key.data, key.len);
+            srt_request_text(r, "");
+            r->kind = ACTION_BATCH;
+            r->place = shard;
+            status = srt_client_send(c, r);
+        }
+        srt_bytes_free(&key);
+        if (!r)
+            return srt_operator_nomem(c);
+    }
+    return status;
+}
+
+static int action_on_batch(seriatim_client *c, action_state *a, const srt_request *r, const srt_token *sequence)
+{
+    int64_t open = sequence->type == SRT_STRING ? srt_token_int(sequence) : 0, *known = &a->batches[r->place];
+    unsigned shard;
+    int calls;
+    *known = *known == -1 || *known == open ? open : 0;
+    if (c->asked > 1)
+        return SERIATIM_OK;
+    for (shard = 0; shard < a->queue->old_count; shard++)
+        if (a->batches[shard]) {
+            srt_client_sleep(c, ACTION_BATCH_MS);
+            return SERIATIM_OK;
+        }
+    a->pass = 2;
+    a->next = 0;
+    for (calls = 0; calls < ACTION_AHEAD && action_has_next(a); calls++)
+        action_ask_next(c, a);
+    return c->failed;
+}
+
+static int action_on_awake(seriatim_client *c)
+{
+    return action_ask_batches(c, c->state);
+}
+
+/* A shard is done: the next one, or behind the last one the second pass. */
+static int action_after_shard(seriatim_client *c, action_state *a)
+{
+    if (action_has_next(a))
+        return action_ask_next(c, a);
+    return a->pass == 1 && c->asked == 1 ? action_ask_batches(c, a) : SERIATIM_OK;
+}
+
+static int action_keep_began(seriatim_client *c, action_state *a, const srt_request *r, const srt_token *began)
+{
+    seriatim_text *kept = &a->begans[r->place];
+    if (a->pass != 1 || kept->len)
+        return SERIATIM_OK;
+    kept->data = srt_arena_copy(&a->args, began->data, began->len);
+    kept->len = kept->data ? began->len : 0;
+    return kept->data ? SERIATIM_OK : srt_operator_nomem(c);
 }
 
 static int action_send(seriatim_client *c, srt_queue *queue)
@@ -252,10 +363,13 @@ static int action_send(seriatim_client *c, srt_queue *queue)
     int status = SERIATIM_OK, calls;
     a->queue = queue;
     a->next = 0;
+    a->pass = 0;
     if (queue->shards_count == 0)
         return action_without_queue(c, queue, a->kind);
     if (a->is_slice)
         return action_begin_walk(c, a);
+    if (form == ACTION_ALL && queue->old_count && action_prepare_passes(c, a) != SERIATIM_OK)
+        return SERIATIM_NOMEM;
     a->count = srt_targets_route(a->targets, a->count, queue->shards_count);
     if (form == ACTION_NAMED)
         return action_ask_named(c, a, a->key.data, a->key.len, NULL);
@@ -273,6 +387,8 @@ static int action_on_reply(seriatim_client *c, srt_request *r, const srt_reply *
     action_state *a = c->state;
     action_form form = action_table[a->kind].form;
     const srt_token *root = &reply->tokens[0];
+    if (r->kind == ACTION_BATCH)
+        return action_on_batch(c, a, r, root);
     if (form == ACTION_SHARD || form == ACTION_IDS || form == ACTION_RECORD || r->script == srt_script_drop) {
         if (root->type != SRT_INTEGER)
             return srt_operator_protocol(c, "an action");
@@ -289,11 +405,13 @@ static int action_on_reply(seriatim_client *c, srt_request *r, const srt_reply *
     a->changed += srt_token_int(&root[3]);
     if (a->is_slice)
         return action_walk_on(c, a, root);
+    if (form == ACTION_ALL && a->pass == 1 && action_keep_began(c, a, r, &root[1]) != SERIATIM_OK)
+        return SERIATIM_NOMEM;
     if (form == ACTION_ALL && root[2].len > 0)
         return action_ask_shard(c, a, (unsigned)r->place, &root[1], &root[2]);
     if (form == ACTION_MORE && root[2].len > 0)
         return action_ask_ids(c, a, r->place, r->part, &root[1]);
-    return action_has_next(a) ? action_ask_next(c, a) : SERIATIM_OK;
+    return action_after_shard(c, a);
 }
 
 /* Copies the ids that the action is for. by_key: the text behind the id is a payload's key. */
@@ -332,8 +450,12 @@ static srt_done action_done(const seriatim_client *c)
 static int action_begin(seriatim_client *c, size_t queue, int kind, const seriatim_text *texts, size_t count,
                         int by_key, const srt_action_place *from)
 {
-    static const srt_operation operation = {
-        .fresh = 1, .send = action_send, .on_reply = action_on_reply, .release = action_release, .done = action_done};
+    static const srt_operation operation = {.fresh = 1,
+                                            .send = action_send,
+                                            .on_reply = action_on_reply,
+                                            .on_awake = action_on_awake,
+                                            .release = action_release,
+                                            .done = action_done};
     action_state *a;
     int status = srt_client_begin(c);
     if (status != SERIATIM_OK)

@@ -416,10 +416,13 @@ int srt_client_connected_again(seriatim_client *c)
 void srt_client_peer_disconnected(seriatim_client *c, srt_redis *p)
 {
     c->asked -= srt_redis_disconnected(&c->cluster, p);
-    if (c->status != SERIATIM_AGAIN || !c->operation->on_disconnected)
+    srt_client_forget_absences(c);
+    if (c->status != SERIATIM_AGAIN)
         return;
-    c->operation->on_disconnected(c);
-    client_settle(c);
+    if (c->operation->on_disconnected)
+        c->operation->on_disconnected(c);
+    if (c->operation->on_disconnected || c->early)
+        client_settle(c);
 }
 
 void srt_client_disconnected(seriatim_client *c)
@@ -543,8 +546,14 @@ static int client_take(seriatim_client *c, srt_request *r, const srt_reply *repl
             srt_fail(error, SERIATIM_LOADING, "the layout of the queue is being changed");
             return client_pause(c, r, error);
         }
+    } else if (r->kind == SRT_CLIENT_ROLE || r->kind == SRT_CLIENT_WAIT) {
+        srt_client_take_absence(c, r, reply, error);
     } else if (srt_client_is_early(c, r, error)) {
         srt_client_keep_early(c, r);
+        c->answers++;
+        client_settle(c);
+        return SERIATIM_OK;
+    } else if (srt_client_take_elsewhere(c, r, error)) {
         c->answers++;
         client_settle(c);
         return SERIATIM_OK;

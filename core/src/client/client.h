@@ -198,7 +198,8 @@ struct seriatim_client {
     int64_t pause_ms; /* before the layout is loaded again: the operation sleeps so long; 0: not at all */
     srt_request
         *early; /* requests to shards that were not turned to their layout yet: they are sent again as they are */
-    size_t early_count; /* among `asked` */
+    size_t early_count;  /* among `asked` */
+    srt_request *absent; /* calls for ids that are not in their old shard, until a replica of that knows it */
     srt_listener listener;
 
     const srt_operation *operation; /* NULL: none since the client was made */
@@ -246,6 +247,15 @@ srt_queue *srt_client_queue_at(seriatim_client *c, size_t queue);
 /* Starts a script on a shard, with the shard's KEYS and the generation as ARGV[1]. NULL: out of memory. */
 srt_request *srt_client_shard_request(seriatim_client *c, srt_queue *queue, unsigned shard, int script);
 /*
+ * The same for one id, which is to become ARGV[place] (counted from 1, the generation included). While ids move, the
+ * call goes to the shard that the id leaves, and, if that has not the id, to its new one; the request that is answered
+ * has the kind, place, part, subject and number of this one.
+ */
+srt_request *srt_client_id_request(seriatim_client *c, srt_queue *queue, const char *id, size_t len, int script,
+                                   int place);
+/* Does the id change its shard now? */
+int srt_queue_moves_id(const srt_queue *queue, const char *id, size_t len);
+/*
  * Any other request: srt_session_begin on srt_cluster_pool(&c->cluster). Sends it; NOMEM is already a failure of the
  * operation.
  */
@@ -288,6 +298,17 @@ void srt_client_warn(seriatim_client *c, srt_queue *queue);
 /* ---- Requests that came too early (early.c), for client.c ------------------------------------- */
 
 #define SRT_CLIENT_LAYOUT (-1) /* kind of a request for a layout */
+#define SRT_CLIENT_ROLE (-2)   /* kinds of requests of elsewhere.c */
+#define SRT_CLIENT_WAIT (-3)
+/*
+ * elsewhere.c: an id is not in its old shard. 1: the answer is taken; the request is kept and must not be used any
+ * more.
+ */
+int srt_client_take_elsewhere(seriatim_client *c, srt_request *r, const seriatim_error *error);
+/* The answer to SRT_CLIENT_ROLE or SRT_CLIENT_WAIT; an error: the user may not ask. */
+void srt_client_take_absence(seriatim_client *c, srt_request *r, const srt_reply *reply, const seriatim_error *error);
+/* A connection has ended: what was said there is asked for anew. */
+void srt_client_forget_absences(seriatim_client *c);
 /* Was the request refused because the shard has an earlier layout than the request? */
 int srt_client_is_early(seriatim_client *c, const srt_request *r, const seriatim_error *error);
 void srt_client_keep_early(seriatim_client *c, srt_request *r);

@@ -144,6 +144,9 @@ static int delete_send(seriatim_client *c, srt_queue *queue)
     delete_state *d = c->state;
     if (queue->shards_count == 0)
         return srt_client_fail(c, srt_fail(&c->error, SERIATIM_INVALID, "there is no such queue"));
+    if (queue->old_count)
+        return srt_client_fail(c, srt_fail(&c->error, SERIATIM_INVALID,
+                                           "its ids are moved to another number of shards; wait for the end of that"));
     if (d->begun)
         return delete_changed(c);
     d->begun = 1;

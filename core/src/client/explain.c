@@ -61,7 +61,7 @@ static int explain_send(seriatim_client *c, srt_queue *queue)
     explain_reset(e);
     if (queue->shards_count == 0)
         return SERIATIM_OK;
-    r = srt_client_shard_request(c, queue, e->shard, srt_script_explain);
+    r = srt_client_id_request(c, queue, e->id, e->len, srt_script_explain, 2);
     if (!r)
         return SERIATIM_NOMEM;
     srt_request_arg(r, e->id, e->len);

@@ -116,8 +116,7 @@ static void handle_release(seriatim_client *c)
 
 static int handle_ask(seriatim_client *c, handle_state *h, const char *cursor, size_t len)
 {
-    unsigned shard = seriatim_shard_of(h->id, h->id_len, h->queue->shards_count);
-    srt_request *r = srt_client_shard_request(c, h->queue, shard, h->script);
+    srt_request *r = srt_client_id_request(c, h->queue, h->id, h->id_len, h->script, 2);
     if (!r)
         return SERIATIM_NOMEM;
     srt_request_arg(r, h->id, h->id_len);

@@ -64,7 +64,7 @@ int srt_listener_add(seriatim_client *c, srt_queue *queue)
     size_t before = l->count;
     if (!l->begun && listener_begin(c) != SERIATIM_OK)
         return SERIATIM_NOMEM;
-    for (; queue->pop_channels < queue->shards_count; queue->pop_channels++, l->count++) {
+    for (; queue->pop_channels < srt_queue_addressed(queue); queue->pop_channels++, l->count++) {
         size_t len = l->channels.len;
         if (listener_add_shard(l, queue->shards[queue->pop_channels]) == SERIATIM_OK)
             continue;

@@ -23,12 +23,12 @@ static int metrics_send(seriatim_client *c, srt_queue *queue)
     unsigned shard;
     srt_arena_reset(&m->memory);
     m->count = 0;
-    m->shards = srt_arena_alloc(&m->memory, queue->shards_count * sizeof *m->shards);
+    m->shards = srt_arena_alloc(&m->memory, srt_queue_addressed(queue) * sizeof *m->shards);
     if (!m->shards)
         return srt_operator_nomem(c);
-    m->count = queue->shards_count;
+    m->count = srt_queue_addressed(queue);
     memset(m->shards, 0, m->count * sizeof *m->shards);
-    for (shard = 0; shard < queue->shards_count && status == SERIATIM_OK; shard++) {
+    for (shard = 0; shard < srt_queue_addressed(queue) && status == SERIATIM_OK; shard++) {
         srt_request *r = srt_client_shard_request(c, queue, shard, srt_script_metrics);
         if (!r)
             return SERIATIM_NOMEM;

@@ -106,10 +106,18 @@ size_t srt_targets_route(srt_target *targets, size_t count, unsigned shards_coun
     return kept;
 }
 
-size_t srt_targets_chunk(const srt_target *targets, size_t count, size_t first)
+static int target_moves(const srt_queue *queue, const srt_target *target)
 {
-    size_t n = 0;
-    while (first + n < count && n < SRT_SLICE && targets[first + n].shard == targets[first].shard)
+    return queue && srt_queue_moves_id(queue, target->id, target->len);
+}
+
+size_t srt_targets_chunk(const srt_queue *queue, const srt_target *targets, size_t count, size_t first)
+{
+    size_t n = 1;
+    if (target_moves(queue, &targets[first]))
+        return 1;
+    while (first + n < count && n < SRT_SLICE && targets[first + n].shard == targets[first].shard &&
+           !target_moves(queue, &targets[first + n]))
         n++;
     return n;
 }

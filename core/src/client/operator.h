@@ -25,8 +25,11 @@ int srt_targets_copy(seriatim_client *c, srt_arena *arena, const seriatim_text *
  * Finds each one's shard, sorts by shard, then id, and drops all but the first of equal ids. Returns how many remain.
  */
 size_t srt_targets_route(srt_target *targets, size_t count, unsigned shards_count);
-/* How many from `first` on go into one call: the same shard, at most SRT_SLICE. */
-size_t srt_targets_chunk(const srt_target *targets, size_t count, size_t first);
+/*
+ * How many from `first` on go into one call: the same shard, at most SRT_SLICE; an id that changes its shard now goes
+ * alone. queue NULL: the targets are no ids.
+ */
+size_t srt_targets_chunk(const srt_queue *queue, const srt_target *targets, size_t count, size_t first);
 int srt_target_by_key(const void *left, const void *right); /* key, then id */
 int srt_target_by_id(const void *left, const void *right);  /* shard, then id, then key */
 int srt_id_compare(const char *a, size_t a_len, const char *b, size_t b_len);

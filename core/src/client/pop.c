@@ -76,8 +76,8 @@ srt_request *srt_pop_request(seriatim_client *c, const srt_queue *queue, unsigne
  */
 static unsigned pop_shard(const seriatim_client *c, const pop_state *p, const srt_queue *queue)
 {
-    unsigned first = seriatim_shard_of(c->identity, SRT_IDENTITY, queue->shards_count);
-    return (first + queue->pop_shard + p->asked) % queue->shards_count;
+    unsigned count = srt_queue_addressed(queue), first = seriatim_shard_of(c->identity, SRT_IDENTITY, count);
+    return (first + queue->pop_shard + p->asked) % count;
 }
 
 static int pop_ask(seriatim_client *c, pop_state *p, const srt_queue *queue)
@@ -143,7 +143,7 @@ int srt_client_channels(const seriatim_client *c, srt_bytes *names)
         return SERIATIM_OK;
     for (i = 0; i < p->queue_count; i++) {
         const srt_queue *queue = c->registry.queues[p->queues[i]];
-        for (shard = 0; shard < queue->shards_count; shard++) {
+        for (shard = 0; shard < srt_queue_addressed(queue); shard++) {
             srt_listener_name(names, queue->shards[shard]);
             srt_bytes_add(names, "", 1);
         }
@@ -256,7 +256,7 @@ static int pop_finish(seriatim_client *c, pop_state *p, srt_queue *queue)
     if (p->ttr_us && !p->result.token.data)
         return srt_operator_nomem(c);
     p->found = 1;
-    queue->pop_shard = (queue->pop_shard + p->asked + 1) % queue->shards_count;
+    queue->pop_shard = (queue->pop_shard + p->asked + 1) % srt_queue_addressed(queue);
     if (p->weights)
         srt_turns_take(c->turns, p->turns, p->weights, p->queue_count, p->at);
     return SERIATIM_OK;
@@ -328,7 +328,7 @@ static int pop_on_reply(seriatim_client *c, srt_request *r, const srt_reply *rep
     next = next == 0 ? POP_POLL_MS : next >= SRT_FOREVER ? INT64_MAX : (next - srt_token_int(&at[0]) + 999) / 1000;
     p->next_ms = least(p->next_ms, next);
     p->again = 0;
-    return ++p->asked < queue->shards_count ? pop_ask(c, p, queue) : pop_next_queue(c, p);
+    return ++p->asked < srt_queue_addressed(queue) ? pop_ask(c, p, queue) : pop_next_queue(c, p);
 }
 
 /* ---- The public part ----------------------------------------------------------------------- */

@@ -13,6 +13,7 @@ typedef struct popped_state {
     srt_pop_token token;
     int kind;
     int repeat;      /* the next call of the shard has the number of the last one */
+    int is_new;      /* while ids move: the id's old shard has not its run, the new one is asked */
     int64_t time_us; /* -1: the default back-off */
     seriatim_text text;
     const char *key;
@@ -32,7 +33,8 @@ static void popped_release(seriatim_client *c)
 static int popped_ask(seriatim_client *c, popped_state *p)
 {
     static const char *const kinds[] = {"ack", "fail", "release", "extend", "snooze", "checkpoint", "reject"};
-    unsigned shard = seriatim_shard_of(p->token.id.data, p->token.id.len, p->queue->shards_count);
+    unsigned count = p->queue->old_count && !p->is_new ? p->queue->old_count : p->queue->shards_count;
+    unsigned shard = seriatim_shard_of(p->token.id.data, p->token.id.len, count);
     srt_request *r;
     c->sequence += !p->repeat;
     r = srt_pop_request(c, p->queue, shard, srt_script_popped);
@@ -65,6 +67,7 @@ static int popped_send(seriatim_client *c, srt_queue *queue)
 {
     popped_state *p = c->state;
     p->queue = queue;
+    p->is_new = 0;
     return queue->shards_count ? popped_ask(c, p) : popped_stale(c);
 }
 
@@ -90,6 +93,10 @@ static int popped_on_reply(seriatim_client *c, srt_request *r, const srt_reply *
         return srt_operator_protocol(c, "popped");
     if (answer == 2)
         return popped_ask(c, p);
+    if (answer == 0 && !p->is_new && srt_queue_moves_id(p->queue, p->token.id.data, p->token.id.len)) {
+        p->is_new = 1;
+        return popped_ask(c, p);
+    }
     return answer == 1 ? SERIATIM_OK : popped_stale(c);
 }
 

@@ -92,7 +92,8 @@ static int query_ask_shard(seriatim_client *c, query_state *q, unsigned shard)
 static int query_reads(const query_state *q, const srt_queue *queue, unsigned shard)
 {
     if (q->chosen_count)
-        return shard == seriatim_shard_of(q->chosen->id, q->chosen->len, queue->shards_count);
+        return shard == seriatim_shard_of(q->chosen->id, q->chosen->len, queue->shards_count) ||
+               (queue->old_count && shard == seriatim_shard_of(q->chosen->id, q->chosen->len, queue->old_count));
     return q->shard < 0 || q->shard == (int64_t)shard;
 }
 
@@ -100,10 +101,10 @@ static int query_collect(seriatim_client *c, query_state *q, srt_queue *queue)
 {
     unsigned shard;
     int status = SERIATIM_OK;
-    if (queue->shards_count > 0 && q->shard >= (int64_t)queue->shards_count)
+    if (queue->shards_count > 0 && q->shard >= (int64_t)srt_queue_addressed(queue))
         return srt_client_fail(c, srt_fail(&c->error, SERIATIM_INVALID, "shard must be from 0 to %u, not %lld",
-                                           queue->shards_count - 1, (long long)q->shard));
-    for (shard = 0; shard < queue->shards_count && status == SERIATIM_OK; shard++)
+                                           srt_queue_addressed(queue) - 1, (long long)q->shard));
+    for (shard = 0; shard < srt_queue_addressed(queue) && status == SERIATIM_OK; shard++)
         if (query_reads(q, queue, shard))
             status = query_ask_shard(c, q, shard);
     return status;
@@ -112,7 +113,9 @@ static int query_collect(seriatim_client *c, query_state *q, srt_queue *queue)
 int srt_query_ask_records(seriatim_client *c, query_state *q, size_t first, size_t n, int64_t from)
 {
     static const char *const words[] = {"waiting", "running", "dead"};
-    srt_request *r = srt_client_shard_request(c, q->queue, q->candidates[first].shard, srt_script_records);
+    const srt_target *id = &q->candidates[first];
+    srt_request *r = n == 1 ? srt_client_id_request(c, q->queue, id->id, id->len, srt_script_records, 5)
+                            : srt_client_shard_request(c, q->queue, id->shard, srt_script_records);
     size_t i;
     if (!r)
         return SERIATIM_NOMEM;
@@ -138,7 +141,7 @@ int srt_query_fetch(seriatim_client *c, query_state *q)
         return srt_query_read_scheduled(c, q);
     q->count = q->queue->shards_count ? srt_targets_route(q->candidates, q->count, q->queue->shards_count) : 0;
     for (first = 0; first < q->count && status == SERIATIM_OK; first += n) {
-        n = srt_targets_chunk(q->candidates, q->count, first);
+        n = srt_targets_chunk(q->queue, q->candidates, q->count, first);
         status = srt_query_ask_records(c, q, first, n, 0);
         if (status == SERIATIM_OK && q->kind == SERIATIM_FETCH)
             status = srt_query_ask_scheduled_of(c, q, first, n);

@@ -74,7 +74,10 @@ int srt_query_ask_scheduled(seriatim_client *c, query_state *q, unsigned shard, 
 /* Asks scheduled_read.lua for n candidates of one shard, from `first` on. */
 static int scheduled_ask_texts(seriatim_client *c, query_state *q, int kind, size_t first, size_t n)
 {
-    srt_request *r = srt_client_shard_request(c, q->queue, q->candidates[first].shard, srt_script_scheduled_read);
+    const srt_target *id = &q->candidates[first];
+    srt_request *r = kind == QUERY_SCHEDULED_OF_IDS && n == 1
+                         ? srt_client_id_request(c, q->queue, id->id, id->len, srt_script_scheduled_read, 4)
+                         : srt_client_shard_request(c, q->queue, id->shard, srt_script_scheduled_read);
     size_t i;
     if (!r)
         return SERIATIM_NOMEM;
@@ -100,7 +103,7 @@ int srt_query_read_scheduled(seriatim_client *c, query_state *q)
     if (q->count > 1)
         qsort(q->candidates, q->count, sizeof *q->candidates, srt_target_by_id);
     for (first = 0; first < q->count && status == SERIATIM_OK; first += n) {
-        n = srt_targets_chunk(q->candidates, q->count, first);
+        n = srt_targets_chunk(NULL, q->candidates, q->count, first);
         status = scheduled_ask_texts(c, q, QUERY_SCHEDULED_READ, first, n);
     }
     return status;

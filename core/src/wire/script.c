@@ -126,6 +126,16 @@ const char *srt_request_key(const srt_request *r, size_t *len)
     return third;
 }
 
+void srt_request_copy_args(srt_request *r, const srt_request *other, size_t skip)
+{
+    const char *at = other->tail.data, *end = other->tail.data + other->tail.len;
+    size_t i, len;
+    for (i = 0; i < skip; i++)
+        request_read_arg(&at, &len);
+    srt_bytes_add(&r->tail, at, (size_t)(end - at));
+    r->args += other->args - skip;
+}
+
 /* Appends the whole command, or nothing. */
 static int session_encode(srt_session *s, srt_request *r, int by_text)
 {

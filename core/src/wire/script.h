@@ -49,6 +49,8 @@ typedef struct srt_request {
     size_t part; /* of the place */
     void *subject;
     int64_t number;
+    unsigned next_shard; /* of a call for an id that may have moved: 1 more than its new shard; 0: of no such call */
+    double floor;        /* the tick of the shard that the id has left */
 } srt_request;
 
 typedef struct srt_session {
@@ -79,6 +81,8 @@ srt_request *srt_session_begin(srt_session *s, int script, const srt_bytes *key_
 void srt_request_arg(srt_request *r, const void *data, size_t len);
 void srt_request_text(srt_request *r, const char *text);
 void srt_request_int(srt_request *r, int64_t value);
+/* Appends the arguments of another request behind its first `skip` ones. */
+void srt_request_copy_args(srt_request *r, const srt_request *other, size_t skip);
 /* Sends it. SERIATIM_OK, or SERIATIM_NOMEM (the request is gone and nothing is sent). */
 int srt_session_send(srt_session *s, srt_request *r);
 /*

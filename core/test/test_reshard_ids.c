@@ -1,0 +1,181 @@
+/* test_reshard_ids.c - calls for single ids, and for whole queues, while ids move; against a real redis-server. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define SRT_SCRIPT_TEXTS
+#include "pop_fixture.h"
+#include "reshard_fixture.h"
+
+/* Three ids that leave shard 0 of 3: `old` is still there, `new` has left, and nothing was ever there of `nowhere`. */
+typedef struct moving_queue {
+    fixture f;
+    move m;
+    char old[32], new[32], nowhere[32];
+} moving_queue;
+
+static void foreign_id(char id[32], const char *name)
+{
+    int i = 0;
+    do
+        snprintf(id, 32, "%s%d", name, i++);
+    while (seriatim_shard_of(id, strlen(id), 3) != 0 || seriatim_shard_of(id, strlen(id), 4) == 0);
+}
+
+static moving_queue open_moving(void)
+{
+    moving_queue q;
+    redisReply *batch;
+    q.f = open_queue(3, "merge");
+    foreign_id(q.old, "old");
+    foreign_id(q.new, "new");
+    foreign_id(q.nowhere, "nowhere");
+    push_failed(&q.f, q.old, "1", 0, 3600);
+    push_failed(&q.f, q.new, "1", 0, 3600);
+    move_begin(&q.m, 4);
+    batch = depart(&q.m, 0, q.new);
+    assert_true(bring(&q.m, 0, batch));
+    freeReplyObject(batch);
+    return q;
+}
+
+static void close_moving(moving_queue *q)
+{
+    move_all(&q->m);
+    close_queue(&q->f);
+}
+
+static void test_an_action_finds_an_id_in_its_old_and_in_its_new_shard(void **state)
+{
+    moving_queue q = open_moving();
+    (void)state;
+    assert_int_equal(act_on(&q.f, SERIATIM_PARK, q.old), 1);
+    assert_int_equal(act_on(&q.f, SERIATIM_PARK, q.new), 1);
+    assert_int_equal(act_on(&q.f, SERIATIM_PARK, q.nowhere), 0);
+    assert_int_equal(act_on(&q.f, SERIATIM_UNPARK, q.old), 1);
+    assert_int_equal(act_on(&q.f, SERIATIM_UNPARK, q.new), 1);
+    assert_int_equal(act_on(&q.f, SERIATIM_DELETE, q.old), 1);
+    assert_int_equal(act_on(&q.f, SERIATIM_DELETE, q.new), 1);
+    close_moving(&q);
+}
+
+static void test_a_dead_id_is_requeued_where_it_is(void **state)
+{
+    moving_queue q = open_moving();
+    (void)state;
+    assert_int_equal(act_on(&q.f, SERIATIM_KILL, q.old), 1);
+    assert_int_equal(act_on(&q.f, SERIATIM_KILL, q.new), 1);
+    assert_string_equal(payloads(&q.f, SERIATIM_MORGUE_FETCH, q.old), "1");
+    assert_string_equal(payloads(&q.f, SERIATIM_MORGUE_FETCH, q.new), "1");
+    assert_int_equal(act_on(&q.f, SERIATIM_MORGUE_QUEUE_UP, q.old), 1);
+    assert_int_equal(act_on(&q.f, SERIATIM_MORGUE_QUEUE_UP, q.new), 1);
+    assert_string_equal(payloads(&q.f, SERIATIM_FETCH, q.old), "1");
+    assert_string_equal(payloads(&q.f, SERIATIM_FETCH, q.new), "1");
+    close_moving(&q);
+}
+
+static void test_an_id_is_read_where_it_is(void **state)
+{
+    moving_queue q = open_moving();
+    (void)state;
+    assert_string_equal(payloads(&q.f, SERIATIM_FETCH, q.old), "1");
+    assert_string_equal(payloads(&q.f, SERIATIM_FETCH, q.new), "1");
+    assert_string_equal(payloads(&q.f, SERIATIM_FETCH, q.nowhere), "-");
+    assert_string_equal(explain(&q.f, q.old)->job.state, "retrying");
+    assert_string_equal(explain(&q.f, q.new)->job.state, "retrying");
+    assert_string_equal(explain(&q.f, q.nowhere)->job.state, "unknown");
+    assert_int_equal(drop(&q.f, SERIATIM_DROP_PAYLOAD, q.old, "1"), 1);
+    assert_int_equal(drop(&q.f, SERIATIM_DROP_PAYLOAD, q.new, "1"), 1);
+    close_moving(&q);
+}
+
+static void test_an_action_waits_while_its_id_is_on_its_way(void **state)
+{
+    moving_queue q = open_moving();
+    redisReply *batch = depart(&q.m, 0, q.old);
+    seriatim_text ids[1];
+    int i;
+    (void)state;
+    ids[0] = text(q.old);
+    assert_int_equal(seriatim_action_begin(q.f.client, q.f.queue, SERIATIM_PARK, ids, 1), SERIATIM_OK);
+    for (i = 0; i < 40; i++) {
+        assert_int_equal(seriatim_link_step(q.f.link), SERIATIM_AGAIN);
+        pause_ms(1);
+    }
+    assert_true(bring(&q.m, 0, batch));
+    freeReplyObject(batch);
+    assert_int_equal(drive(q.f.link), SERIATIM_OK);
+    assert_int_equal(seriatim_action_result(q.f.client), 1);
+    close_moving(&q);
+}
+
+static void test_a_whole_queue_is_seen_in_all_of_its_shards(void **state)
+{
+    moving_queue q = open_moving();
+    char both[80];
+    (void)state;
+    assert_int_equal(metrics(&q.f).length, 2);
+    snprintf(both, sizeof both, "%s %s", q.new, q.old);
+    assert_string_equal(range(&q.f, SERIATIM_RANGE_BY_ID, 0, "-", "+", 10), both);
+    act(&q.f, SERIATIM_PAUSE);
+    assert_int_equal(number("EXISTS seriatim:{Q/0}:state seriatim:{Q/3}:state"), 2);
+    assert_int_equal(act(&q.f, SERIATIM_PERFORM_ALL_FAILED_JOBS_NOW), 2);
+    act(&q.f, SERIATIM_RESUME);
+    close_moving(&q);
+}
+
+/* An id that moves while an action goes through the shards is in none of them when the action comes by. */
+static void test_an_action_on_a_whole_queue_passes_over_no_id(void **state)
+{
+    moving_queue q = open_moving();
+    redisReply *batch = depart(&q.m, 0, q.old);
+    int i;
+    (void)state;
+    assert_int_equal(seriatim_action_begin(q.f.client, q.f.queue, SERIATIM_KILL_ALL_FAILED_JOBS, NULL, 0), SERIATIM_OK);
+    for (i = 0; i < 40; i++) {
+        assert_int_equal(seriatim_link_step(q.f.link), SERIATIM_AGAIN);
+        pause_ms(1);
+    }
+    assert_true(bring(&q.m, 0, batch));
+    freeReplyObject(batch);
+    assert_int_equal(drive(q.f.link), SERIATIM_OK);
+    assert_int_equal(seriatim_action_result(q.f.client), 2);
+    close_moving(&q);
+}
+
+static void test_a_popper_reports_to_the_shard_that_has_its_run(void **state)
+{
+    moving_queue q = open_moving();
+    popped delivery;
+    int i;
+    (void)state;
+    assert_int_equal(act(&q.f, SERIATIM_PERFORM_ALL_FAILED_JOBS_NOW), 2);
+    for (i = 0; i < 2; i++) {
+        assert_string_not_equal(pop(&q.f, 30, &delivery), "-");
+        assert_int_equal(ack(&q.f, &delivery), SERIATIM_OK);
+        assert_int_equal(ack(&q.f, &delivery), SERIATIM_STALE);
+    }
+    assert_string_equal(payloads(&q.f, SERIATIM_FETCH, q.old), "-");
+    assert_string_equal(payloads(&q.f, SERIATIM_FETCH, q.new), "-");
+    close_moving(&q);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_an_action_finds_an_id_in_its_old_and_in_its_new_shard),
+        cmocka_unit_test(test_a_dead_id_is_requeued_where_it_is),
+        cmocka_unit_test(test_an_id_is_read_where_it_is),
+        cmocka_unit_test(test_an_action_waits_while_its_id_is_on_its_way),
+        cmocka_unit_test(test_a_whole_queue_is_seen_in_all_of_its_shards),
+        cmocka_unit_test(test_an_action_on_a_whole_queue_passes_over_no_id),
+        cmocka_unit_test(test_a_popper_reports_to_the_shard_that_has_its_run),
+    };
+    return cmocka_run_group_tests(tests, start_server, stop_server);
+}
