@@ -195,7 +195,7 @@ static void test_masters_that_forget_their_scripts_are_taught_again(void **state
     seriatim_link_free(link);
 }
 
-#define PATIENCE 30 /* seconds for a replica; a master that was just made one has none for a while */
+#define PATIENCE 10 /* seconds for a replica, the longest; a master that was just made one has none for a while */
 
 static void begin_replicated(seriatim_link *link, int from, double timeout)
 {
