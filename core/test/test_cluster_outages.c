@@ -121,6 +121,24 @@ static void test_a_silent_peer_that_keeps_its_slots_keeps_its_requests(void **st
     cluster_answers("A", "+x\r\n", 1);
 }
 
+/* The slot moves to B, which freezes. By the map it is A's all the time. */
+static void test_a_request_that_was_sent_to_a_silent_target_of_a_move_goes_back(void **state)
+{
+    (void)state;
+    cluster_asks(LOW, 1);
+    cluster_sends("A");
+    cluster_swallows("A", "-ASK 3300 B:2\r\n");
+    assert_string_equal(cluster_sends("B"), "ASKING |GET {b} ");
+    cluster_wait_ms(1000);
+    assert_string_equal(cluster_sends("A"), "CLUSTER SLOTS ");
+    cluster_swallows("A", MAP_AB);
+    cluster_wait_ms(0);
+    assert_false(srt_redis_wanted(&cl, peer_at("B")));
+    srt_redis_disconnected(&cl, peer_at("B"));
+    cluster_wait_ms(0);
+    assert_non_null(strstr(cluster_sends("A"), "GET {b} "));
+}
+
 static void test_a_demoted_master_that_answers_moved_loses_nothing(void **state)
 {
     (void)state;
@@ -233,6 +251,7 @@ int main(void)
         T(test_a_peer_that_comes_back_gets_its_requests_again),
         T(test_a_silent_peer_s_requests_go_to_whom_a_new_map_names),
         T(test_a_silent_peer_that_keeps_its_slots_keeps_its_requests),
+        T(test_a_request_that_was_sent_to_a_silent_target_of_a_move_goes_back),
         T(test_a_demoted_master_that_answers_moved_loses_nothing),
         FRESH(test_dead_seeds_are_passed_over),
         FRESH(test_a_redis_that_is_no_cluster_is_an_error),

@@ -153,12 +153,12 @@ int srt_redis_next(srt_cluster *cl, srt_redis *p, srt_request **request, srt_rep
 
 /* ---- Time ------------------------------------------------------------------------------------ */
 
-/* Does a request wait here whose slot another has by now? */
+/* Does a request wait here whose slot another has, by now, or still, while it moves here? */
 static int cluster_is_deposed(const srt_cluster *cl, const srt_redis *p)
 {
     const srt_request *r;
     for (r = p->commands.first; r; r = r->next)
-        if (!r->handshake && r->slot >= 0 && cl->owners[r->slot] && cl->owners[r->slot] != p && !r->asking)
+        if (!r->handshake && r->slot >= 0 && cl->owners[r->slot] && cl->owners[r->slot] != p)
             return 1;
     return 0;
 }

@@ -29,8 +29,8 @@
  * as a peer owes answers and is away or silent, whether or not anything is sent.
  *
  * Order: the requests for one slot are executed in the order in which they were sent, except that a later one may
- * overtake one that is delayed. So whoever needs an order has at most one such request under way: a settle, a claim, an
- * acquire or release, a chunk of a push for each shard.
+ * overtake one that is delayed, or that waits at a peer when the slot gets another. So whoever needs an order has at
+ * most one such request under way: a settle, a claim, an acquire or release, a chunk of a push for each shard.
  */
 #ifndef SRT_CLUSTER_H
 #define SRT_CLUSTER_H
