@@ -1,6 +1,7 @@
 # frozen_string_literal: true
 
 require_relative "../crash/kit/web_queue"
+require_relative "../../ruby/spec/support/lowkiq_writer"
 require_relative "../../ruby/spec/support/outbox_database"
 require "seriatim/outbox"
 require_relative "cluster_load"
@@ -120,6 +121,23 @@ RSpec.describe "Features on a Redis Cluster" do
     expect_nothing_left
   ensure
     ActiveRecord::Base.connection_pool.disconnect!
+  end
+
+  # ---- imports
+
+  it "R-CLUSTER-10 a queue of Lowkiq is imported while slots move" do
+    source = RedisServer.new
+    old = LowkiqWriter.new(source, "Orders")
+    IDS.each { |id| old.wait(id, { 1 => 1, 2 => 2 }) }
+    kit.queue("Orders", **ORDERS, codec: :marshal).perform_async([{ id: "first", payload: 0 }])
+    moving = Thread.new { move_slots }
+    said, status = Open3.capture2e({ "REDIS_URL" => redis.url }, *Language::RUBY, "#{Language::ROOT}/ruby/exe/seriatim", "import", "lowkiq", "Orders", "--from", source.url)
+    moving.value
+    expect(status.exitstatus).to eq(0), said
+    expect(old.keys).to eq([])
+    expect(popped).to eq({ "first" => [0], **IDS.to_h { |id| [id, [1, 2]] } })
+  ensure
+    source&.remove
   end
 
   # ---- pushes
