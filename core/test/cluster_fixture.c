@@ -51,7 +51,7 @@ void cluster_wait_ms(int64_t ms)
 /* What is to be sent to this peer, sent. The commands stand one behind another, arguments with spaces. */
 const char *cluster_sends(const char *host)
 {
-    static char text[4096];
+    static char text[65536]; /* also the text of a script */
     srt_redis *p = peer_at(host);
     const char *data, *at;
     size_t len, out = 0;
