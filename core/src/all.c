@@ -105,6 +105,7 @@
 #include "client/query.c"
 #include "client/action.c"
 #include "client/delete.c"
+#include "client/reshard.c"
 #include "client/metrics.c"
 #include "client/nodes.c"
 #include "client/order.c"
