@@ -304,8 +304,7 @@ srt_request *srt_layout_request(const srt_registry *r, srt_session *session, con
     return request;
 }
 
-/* The first element of an answer, which the settings follow. */
-static const srt_token *layout_text(const srt_reply *reply)
+const srt_token *srt_layout_of(const srt_reply *reply)
 {
     const srt_token *root = &reply->tokens[0];
     return root->type == SRT_ARRAY && reply->count > 1 ? root + 1 : root;
@@ -315,7 +314,7 @@ static const srt_token *layout_text(const srt_reply *reply)
 static int layout_read(const srt_queue *queue, const srt_reply *reply, int *absent, srt_settings *settings,
                        seriatim_error *error)
 {
-    const srt_token *text = layout_text(reply);
+    const srt_token *text = srt_layout_of(reply);
     *settings = queue->code;
     *absent = text->type == SRT_STRING && text->len == 0;
     return srt_settings_take(settings, text + 1, (size_t)(reply->tokens + reply->count - (text + 1)), error);
@@ -333,7 +332,7 @@ int srt_settings_look(srt_queue *queue, const srt_reply *reply, int *absent, ser
 int srt_layout_take(srt_registry *r, srt_queue *queue, srt_layout_mode mode, const srt_reply *reply, int *absent,
                     srt_settings *redis, seriatim_error *error)
 {
-    const srt_token *text = layout_text(reply);
+    const srt_token *text = srt_layout_of(reply);
     srt_settings taken;
     int status = layout_read(queue, reply, absent, &taken, error);
     if (status == SERIATIM_UNSUPPORTED && mode == SRT_LAYOUT_SET)

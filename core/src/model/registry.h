@@ -3,7 +3,7 @@
 #define SRT_REGISTRY_H
 
 #include "model/run_times.h"
-#include "wire/keys.h"
+#include "wire/cluster.h"
 #include "model/settings.h"
 #include "base/status.h"
 
@@ -54,9 +54,21 @@ typedef struct srt_queue {
     size_t shards_cap;
     size_t running; /* of a node: ids of all its shards that threads run now */
     /* Of a node: */
-    int withdrawn; /* it serves the queue no more */
-    int unasked;   /* layout.lua is to be called for it */
-    int unwritten; /* Redis does not have these settings yet */
+    int withdrawn;             /* it serves the queue no more */
+    int unasked;               /* layout.lua is to be called for it */
+    int unwritten;             /* Redis does not have these settings yet */
+    struct srt_shard **places; /* its shards by their numbers, also those that the queue has lost */
+    unsigned place_count;
+    size_t place_cap;
+    unsigned split_count; /* how many shards the host's splitter has shared out; later ones follow these */
+    int turns;            /* its layout was another one, or says that ids move: each shard is turned to it */
+    int ends;             /* this node has written the layout that ends a move, and is to turn all shards to it */
+    struct {
+        int step;                   /* what is asked, see generation.c; 0: nothing */
+        int64_t at;                 /* when to go on; SRT_NEVER: at an answer */
+        char text[SRT_LAYOUT_TEXT]; /* that is written back, or that replicas are to have */
+        srt_written written;
+    } follow;
     /* Of a client: how many shards its next pop begins behind its first one. */
     unsigned pop_shard;
     unsigned pop_channels; /* shards whose wake-up channels it listens to */
@@ -130,6 +142,8 @@ srt_request *srt_layout_request(const srt_registry *r, srt_session *session, con
  */
 int srt_layout_take(srt_registry *r, srt_queue *queue, srt_layout_mode mode, const srt_reply *reply, int *absent,
                     srt_settings *redis, seriatim_error *error);
+/* The text of the layout in an answer; its length is 0 where there is no such queue. */
+const srt_token *srt_layout_of(const srt_reply *reply);
 /* Takes the settings of an answer to SRT_LAYOUT_LOOK alone. */
 int srt_settings_look(srt_queue *queue, const srt_reply *reply, int *absent, seriatim_error *error);
 

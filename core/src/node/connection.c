@@ -100,11 +100,29 @@ void srt_node_disconnected(srt_node *n, srt_channel channel, int64_t now)
     if (was_connected && !p->closing)
         tell_of_link(n, p, 0);
     srt_redis_disconnected(&n->cluster, p);
+    srt_node_follow_lost(n, now);
+    srt_node_moves_lost(n, now);
     n->links -= was_connected != 0;
     if (!was_connected || n->links > 0)
         return;
     n->stats.connected = 0;
     n->opened_by = now;
+}
+
+/* Of the requests that follow a layout or move ids, one that goes with its connection is not sent again. */
+static int generation_reply(srt_node *n, srt_request *r, const srt_reply *reply, int64_t now, seriatim_error *error)
+{
+    int status = srt_reply_status(&reply->tokens[0], error);
+    if ((status == SERIATIM_READONLY || status == SERIATIM_LOADING) && r->route != SRT_ROUTE_CONNECTION)
+        return srt_cluster_again(&n->cluster, r) == SERIATIM_OK ? status : SERIATIM_NOMEM;
+    if (r->kind == SRT_ASK_MOVE)
+        srt_mover_answered(n, r, reply, now);
+    else if (r->kind == SRT_ASK_TURN)
+        srt_shard_turn_answered(n, r, reply, now);
+    else
+        srt_node_followed(n, r, reply, now);
+    srt_cluster_done(&n->cluster, r);
+    return SERIATIM_OK;
 }
 
 static int command_reply(srt_node *n, srt_request *r, const srt_reply *reply, int64_t now, seriatim_error *error)
@@ -114,6 +132,8 @@ static int command_reply(srt_node *n, srt_request *r, const srt_reply *reply, in
         srt_cluster_done(&n->cluster, r);
         return SERIATIM_OK;
     }
+    if (kind == SRT_ASK_TURN || kind == SRT_ASK_FOLLOW || kind == SRT_ASK_MOVE)
+        return generation_reply(n, r, reply, now, error);
     if (kind != SRT_ASK_LAYOUT && kind != SRT_ASK_HEARTBEAT && kind != SRT_ASK_SAMPLE && kind != SRT_ASK_RUN_TIMES)
         return srt_shard_reply(n, r, reply, now, error);
     status = srt_reply_status(&reply->tokens[0], error);
@@ -194,6 +214,7 @@ static void wake_message(srt_node *n, const srt_token *text, int64_t now)
 
 static int wakes_reply(srt_node *n, const srt_reply *reply, int64_t now, seriatim_error *error)
 {
+    static const char layout_word[] = "layout ";
     const srt_token *t = reply->tokens;
     int status = srt_reply_status(t, error);
     if (status != SERIATIM_OK)
@@ -205,6 +226,8 @@ static int wakes_reply(srt_node *n, const srt_reply *reply, int64_t now, seriati
         check_all(n, now);
     } else if (t[2].len == n->wake_channel.len && memcmp(t[2].data, n->wake_channel.data, t[2].len) == 0)
         wake_message(n, &t[3], now);
+    else if (t[3].len >= sizeof layout_word - 1 && memcmp(t[3].data, layout_word, sizeof layout_word - 1) == 0)
+        srt_node_hear_layout(n, t[3].data + sizeof layout_word - 1, t[3].len - (sizeof layout_word - 1), now);
     else
         srt_heartbeat_soon(n, now);
     return SERIATIM_OK;

@@ -46,7 +46,7 @@ static int serves(const srt_peer *peer, const srt_queue *queue)
     return 0;
 }
 
-static void want_shard(srt_node *n, srt_shard *s, int wanted, uint64_t next_owner, int64_t now)
+void srt_shard_want(srt_node *n, srt_shard *s, int wanted, uint64_t next_owner, int64_t now)
 {
     s->next_owner = next_owner;
     if (wanted == s->wanted)
@@ -55,47 +55,44 @@ static void want_shard(srt_node *n, srt_shard *s, int wanted, uint64_t next_owne
     srt_node_wake(n, s, now);
 }
 
-/* The first shard of the queue: the others follow it. NULL: it has none yet. */
-static srt_shard *const *shards_of(const srt_node *n, const srt_queue *queue)
+/* How many shards of the queue there are to be shared; those behind them the queue has lost. */
+static unsigned shared_count(const srt_queue *queue)
 {
-    size_t i;
-    for (i = 0; i < n->shard_count; i += n->shards[i]->queue->shards_count)
-        if (n->shards[i]->queue == queue)
-            return &n->shards[i];
-    return NULL;
+    unsigned all = srt_queue_addressed(queue);
+    return all < queue->place_count ? all : queue->place_count;
 }
 
 /* Shares the shards of one queue among the living nodes that serve it. */
-static int share_queue(srt_node *n, const srt_queue *queue, srt_shard *const *shards, int64_t now)
+static int share_queue(srt_node *n, const srt_queue *queue, int64_t now)
 {
+    unsigned shards = shared_count(queue);
     size_t i, count = 0, cap = n->peers.count + 1;
     uint64_t *nodes = srt_alloc(n->mem, cap * sizeof *nodes);
     unsigned *load = srt_alloc(n->mem, cap * sizeof *load);
-    unsigned *owners = srt_alloc(n->mem, queue->shards_count * sizeof *owners);
+    unsigned *owners = srt_alloc(n->mem, shards * sizeof *owners);
     int status = nodes && load && owners ? SERIATIM_OK : SERIATIM_NOMEM;
     unsigned shard;
     for (i = 0; status == SERIATIM_OK && i < n->peers.count; i++)
         if (serves(&n->peers.list[i], queue) && !((n->quiet || queue->withdrawn) && n->peers.list[i].hash == n->hash))
             nodes[count++] = n->peers.list[i].hash;
     if (status == SERIATIM_OK && count > 0) {
-        srt_share_shards(srt_hash(queue->name.data, queue->name.len), nodes, count, queue->shards_count, owners, load);
-        for (shard = 0; shard < queue->shards_count; shard++)
-            want_shard(n, shards[shard], nodes[owners[shard]] == n->hash, nodes[owners[shard]], now);
+        srt_share_shards(srt_hash(queue->name.data, queue->name.len), nodes, count, shards, owners, load);
+        for (shard = 0; shard < shards; shard++)
+            srt_shard_want(n, queue->places[shard], nodes[owners[shard]] == n->hash, nodes[owners[shard]], now);
     }
     srt_free(n->mem, nodes, cap * sizeof *nodes);
     srt_free(n->mem, load, cap * sizeof *load);
-    srt_free(n->mem, owners, queue->shards_count * sizeof *owners);
+    srt_free(n->mem, owners, shards * sizeof *owners);
     return status;
 }
 
 /* A quiet node keeps its shards until others live; one that has withdrawn the worker has no code for them. */
 void srt_node_share_queue(srt_node *n, const srt_queue *queue, int64_t now)
 {
-    srt_shard *const *shards = shards_of(n, queue);
     unsigned i;
-    for (i = 0; shards && queue->withdrawn && i < queue->shards_count; i++)
-        want_shard(n, shards[i], 0, 0, now);
-    if (!shards || n->fixed.count || share_queue(n, queue, shards, now) == SERIATIM_OK)
+    for (i = queue->withdrawn ? 0 : shared_count(queue); i < queue->place_count; i++)
+        srt_shard_want(n, queue->places[i], 0, 0, now);
+    if (!queue->place_count || n->fixed.count || share_queue(n, queue, now) == SERIATIM_OK)
         return;
     n->peers.share_again = 1;
     srt_heartbeat_soon(n, now + 100);
@@ -296,6 +293,7 @@ static void beat_describe(const srt_node *n, srt_bytes *text)
     srt_bytes_add(text, n->description.data, head);
     srt_bytes_adds(text, ";lease=");
     srt_bytes_add_int(text, n->lease_ms);
+    srt_bytes_adds(text, ";can=move");
     srt_heartbeat_fields(n, host, text);
     srt_bytes_add(text, bar, n->description.len - head);
 }

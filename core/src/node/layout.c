@@ -60,17 +60,15 @@ static int add_shard(srt_node *n, size_t worker, unsigned index)
     s->master = srt_shard_master(n, s);
     s->wake_at = s->due_at = s->unproven_at = s->suspect_at = SRT_NEVER;
     srt_bytes_init(&s->owner, n->mem);
+    s->queue->places[s->queue->place_count++] = s;
     n->shards[n->shard_count++] = s;
     return SERIATIM_OK;
 }
 
 static srt_shard *find_shard(const srt_node *n, seriatim_shard wanted)
 {
-    size_t i;
-    for (i = 0; i < n->shard_count; i++)
-        if (n->shards[i]->worker == wanted.worker && n->shards[i]->index == wanted.shard)
-            return n->shards[i];
-    return NULL;
+    const srt_queue *queue = n->workers[wanted.worker];
+    return wanted.shard < queue->place_count ? queue->places[wanted.shard] : NULL;
 }
 
 static void take_fixed(srt_node *n)
@@ -84,8 +82,24 @@ static void take_fixed(srt_node *n)
                           n->workers[n->fixed.shards[i].worker]->name.data);
             continue;
         }
-        s->wanted = !s->queue->withdrawn;
+        s->named = 1;
+        s->wanted = !s->queue->withdrawn && s->index < srt_queue_addressed(s->queue);
         s->group = n->fixed.groups[i];
+    }
+}
+
+/*
+ * Shards that the splitter was not asked about are this node's if it has the shard with the same remainder: so with the
+ * same splitter on all nodes each of them has one that wants it.
+ */
+static void share_fixed(srt_node *n, srt_queue *queue, int64_t now)
+{
+    unsigned i;
+    for (i = 0; i < queue->place_count; i++) {
+        srt_shard *s = queue->places[i], *like = queue->places[i % queue->split_count];
+        s->named = like->named;
+        s->group = like->group;
+        srt_shard_want(n, s, s->named && !queue->withdrawn && i < srt_queue_addressed(queue), 0, now);
     }
 }
 
@@ -108,23 +122,32 @@ static int make_room(srt_node *n)
 /* Removes the shards behind the first `count`. Nothing of them is in use. */
 static void unmake_shards(srt_node *n, size_t count)
 {
-    while (n->shard_count > count)
-        srt_free(n->mem, n->shards[--n->shard_count], sizeof **n->shards);
+    while (n->shard_count > count) {
+        srt_shard *s = n->shards[--n->shard_count];
+        s->queue->place_count--;
+        srt_free(n->mem, s, sizeof *s);
+    }
 }
 
+/* Those of its layout that are not there. */
 static int add_shards(srt_node *n, size_t worker)
 {
-    unsigned i;
-    for (i = 0; i < n->workers[worker]->shards_count; i++)
-        if (add_shard(n, worker, i) != SERIATIM_OK)
+    const srt_queue *queue = n->workers[worker];
+    while (queue->place_count < srt_queue_addressed(queue))
+        if (add_shard(n, worker, queue->place_count) != SERIATIM_OK)
             return SERIATIM_NOMEM;
     return SERIATIM_OK;
 }
 
-/* Room for `more` shards in the node's list and in its timers. */
-static int grow_shards(srt_node *n, size_t more)
+/* Room for all shards of a worker in its own list, in the node's, and in the timers. */
+static int grow_shards(srt_node *n, srt_queue *queue)
 {
-    void *shards = n->shards, *heap = n->timers.heap;
+    unsigned all = srt_queue_addressed(queue);
+    size_t more = all > queue->place_count ? all - queue->place_count : 0;
+    void *shards = n->shards, *heap = n->timers.heap, *places = queue->places;
+    if (srt_grow(n->mem, &places, &queue->place_cap, queue->place_count + more, sizeof *queue->places) != SERIATIM_OK)
+        return SERIATIM_NOMEM;
+    queue->places = places;
     if (srt_grow(n->mem, &shards, &n->shard_cap, n->shard_count + more, sizeof *n->shards) != SERIATIM_OK)
         return SERIATIM_NOMEM;
     n->shards = shards;
@@ -140,7 +163,7 @@ static int make_shards(srt_node *n, size_t worker, size_t end)
     size_t before = n->shard_count;
     int status = SERIATIM_OK;
     for (; status == SERIATIM_OK && worker < end; worker++) {
-        status = grow_shards(n, n->workers[worker]->shards_count);
+        status = grow_shards(n, n->workers[worker]);
         if (status == SERIATIM_OK)
             status = add_shards(n, worker);
     }
@@ -149,6 +172,30 @@ static int make_shards(srt_node *n, size_t worker, size_t end)
     if (status != SERIATIM_OK)
         unmake_shards(n, before);
     return status;
+}
+
+int srt_node_adopt(srt_node *n, size_t worker, const char *text, int64_t now)
+{
+    srt_queue *queue = n->workers[worker];
+    int status = srt_queue_set_layout(&n->registry, queue, text, strlen(text), NULL);
+    unsigned i;
+    if (status == SERIATIM_OK)
+        status = make_shards(n, worker, worker + 1);
+    if (status != SERIATIM_OK)
+        return status;
+    queue->turns = 1;
+    if (n->fixed.count) {
+        share_fixed(n, queue, now);
+        if (make_room(n) != SERIATIM_OK)
+            return SERIATIM_NOMEM;
+    }
+    for (i = 0; i < queue->place_count; i++) {
+        srt_shard *s = queue->places[i];
+        s->window |= s->state == SRT_OWNED; /* a claim that said it may have been refused */
+        srt_node_wake(n, s, now);
+    }
+    srt_node_share_queue(n, queue, now);
+    return SERIATIM_OK;
 }
 
 /* All layouts are known: makes the shards and sends the first heartbeat. */
@@ -189,12 +236,10 @@ static void tell_of_settings(srt_node *n, const srt_queue *queue, const char *wh
     srt_bytes_free(&text);
 }
 
-/*
- * Takes over settings that another server wrote. A changed or deleted layout is refused by the scripts, which check the
- * generation.
- */
-static void settings_seen(srt_node *n, srt_queue *queue, const srt_reply *reply)
+/* Takes over settings that another server wrote, and sees whether the layout is another one. */
+static void settings_seen(srt_node *n, size_t worker, const srt_reply *reply, int64_t now)
 {
+    srt_queue *queue = n->workers[worker];
     srt_settings before = queue->now;
     seriatim_error error;
     int absent, status;
@@ -204,6 +249,8 @@ static void settings_seen(srt_node *n, srt_queue *queue, const srt_reply *reply)
         srt_node_tell(n, SERIATIM_EVENT_WARNING, status, "%s", error.message);
     else if (!absent)
         tell_of_settings(n, queue, "another server", &before);
+    if (status == SERIATIM_OK && !absent)
+        srt_node_see_layout(n, worker, srt_layout_of(reply), now);
     srt_node_wake_threads(n); /* serial_shards may let more run */
 }
 
@@ -216,6 +263,8 @@ static int layout_came(srt_node *n, srt_queue *queue, const srt_reply *reply, se
     if (status != SERIATIM_OK)
         return status;
     n->layouts.missing -= n->shard_count == 0;
+    queue->turns = queue->old_count > 0;
+    queue->split_count = srt_queue_addressed(queue);
     if (queue->shards_count != queue->own.shards_count)
         srt_node_tell(n, SERIATIM_EVENT_WARNING, queue->shards_count,
                       "queue \"%.*s\" has %u shards in Redis; shards_count = %lld only creates a queue",
@@ -245,7 +294,7 @@ int srt_node_layout_known(srt_node *n, const srt_request *r, const srt_reply *re
     else if (r->number == SRT_LAYOUT_SET)
         settings_written(n, queue, now);
     else
-        settings_seen(n, queue, reply);
+        settings_seen(n, r->place, reply, now);
     if (status == SERIATIM_OK && n->layouts.missing == 0) {
         status = n->shard_count == 0 ? make_first_shards(n, now) : serve_added(n, r->place, now);
         if (status != SERIATIM_OK)

@@ -73,7 +73,7 @@ int srt_node_new(const seriatim_node_settings *s, srt_node **out, seriatim_error
     n->poll_ms = s->poll_ms;
     n->threads = s->threads;
     n->scheduler = s->scheduler;
-    n->held_since = SRT_NEVER;
+    n->held_since = n->follow_at = SRT_NEVER;
     n->held_slot = -1;
     node_init_bytes(n);
     srt_sampler_init(n);
@@ -139,6 +139,8 @@ void srt_node_free(srt_node *n)
         srt_shard_forget(n, n->shards[i]);
         srt_free(n->mem, n->shards[i], sizeof *n->shards[i]);
     }
+    for (i = 0; i < n->worker_count; i++)
+        srt_free(n->mem, n->workers[i]->places, n->workers[i]->place_cap * sizeof *n->workers[i]->places);
     srt_cluster_free(&n->cluster);
     if (n->wakes.mem)
         srt_session_free(&n->wakes);

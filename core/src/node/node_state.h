@@ -6,9 +6,10 @@
  * host), timers.c, masters.c (which Redis has a shard), shard_request.c, ready_shards.c (which shard is taken from
  * next), quarantine.c, heartbeat_fields.c (what a node reports of its process), heartbeat.c (heartbeats, which nodes
  * live), notice.c (retries_exhausted), the life of a shard (shard.h: batch.c, hold.c, recall.c, offer.c, recover.c,
- * acquire.c, settle.c, slice.c, claim.c, shard.c), checkpoint.c (payloads that are done before their run ends),
- * delivery.c (what threads hold), sample.c (histories of all queues), run_times.c (how long perform took), and the life
- * of the node: node.c, layout.c, follow.c (the map of a cluster), connection.c, tick.c.
+ * acquire.c, settle.c, slice.c, claim.c, mover.h: mover.c, mover_batch.c, mover_end.c; shard.c), checkpoint.c (payloads
+ * that are done before their run ends), delivery.c (what threads hold), sample.c (histories of all queues), run_times.c
+ * (how long perform took), and the life of the node: node.c, layout.c, replicas.c (what a connection wrote is on them),
+ * generation.c (a layout that changed), follow.c (the map of a cluster), connection.c, tick.c.
  */
 #ifndef SRT_NODE_STATE_H
 #define SRT_NODE_STATE_H
@@ -47,6 +48,8 @@ typedef enum srt_telling {
     SRT_TELLING_REMOVE
 } srt_telling;
 
+typedef struct srt_mover srt_mover; /* mover.h */
+
 typedef enum srt_shard_state { SRT_FOREIGN, SRT_ACQUIRING, SRT_OWNED, SRT_GIVING_UP } srt_shard_state;
 
 struct srt_shard {
@@ -57,6 +60,7 @@ struct srt_shard {
     size_t group;
     srt_shard_state state;
     int wanted;
+    int named; /* by the host's splitter, for this node */
     unsigned slot;
     const srt_redis *master; /* that had the slot when the node last looked; never followed, it may be gone */
 
@@ -91,6 +95,10 @@ struct srt_shard {
     srt_job_list pending;                    /* ended, not settled */
     int64_t pending_since;
     int urgent;           /* settle them at once: a checkpoint is among them, or more than one settle takes */
+    size_t resend;        /* the first of them: a settle of an earlier generation, which is sent again as it was */
+    int64_t turned;       /* generation of the layout that it was turned to by this node; 0: to none */
+    int turning;          /* turn.lua was called and has not answered */
+    srt_mover *mover;     /* moves its ids to other shards; NULL: nothing is to be moved, or not yet */
     int64_t prompt_until; /* what ends is not held: something was pushed behind a run (hold.c) */
     int64_t prompt_fence; /* nor are the runs of claims up to this one */
     int prompt_claim;     /* nor those of the claim that is on its way */
@@ -214,6 +222,13 @@ typedef struct srt_layouts {
     int rereading;  /* that read is not answered */
 } srt_layouts;
 
+typedef enum srt_sure {
+    SRT_SURE,       /* the replicas have it, or there are none */
+    SRT_SURE_ASKED, /* an answer will come */
+    SRT_SURE_LATER, /* to be asked again after a while */
+    SRT_SURE_LOST   /* the connection has ended: what was written is to be written again */
+} srt_sure;
+
 /* Shards that the host has given to groups by name. */
 typedef struct srt_fixed_shards {
     seriatim_shard *shards;
@@ -301,6 +316,13 @@ struct srt_node {
         int warned;     /* the host was told once of a refusal */
     } run_times;
     int64_t offset_us; /* Redis' clock less ours */
+    struct {
+        srt_shard *shard; /* whose mover works; NULL: none */
+        int64_t at;       /* when the next one may */
+        int64_t serial;   /* of the last request */
+        int warned;       /* the host was told once that ROLE or WAIT was refused */
+    } moves;
+    int64_t follow_at; /* when to go on with a layout that is followed; SRT_NEVER: at an answer */
 
     seriatim_delivery *held; /* by threads */
     size_t held_count;
@@ -344,6 +366,8 @@ void srt_heartbeat_soon(srt_node *node, int64_t now);
 int srt_heartbeat_answered(srt_node *node, const srt_reply *reply, int64_t asked_at, int64_t now);
 void srt_heartbeat_failed(srt_node *node, int64_t now);
 void srt_node_share(srt_node *node, int64_t now); /* which living node each shard should have */
+/* This node wants it or not; the hash of the node that should have it when this one gives it up. */
+void srt_shard_want(srt_node *node, srt_shard *shard, int wanted, uint64_t next_owner, int64_t now);
 /* Writes what other nodes read, anew if it was written before. OK or NOMEM, which leaves it as it was. */
 int srt_node_describe(srt_node *node);
 /* Other nodes are told to read it at once, so that all share the shards anew. */
@@ -462,6 +486,49 @@ int srt_node_layout_known(srt_node *node, const srt_request *r, const srt_reply 
                           seriatim_error *error);
 void srt_node_layout_refused(srt_node *node);
 
+/*
+ * Takes over a layout of a worker's queue that is newer than the one it has: makes shards that it lacks, and shares
+ * them out. OK, or NOMEM: to be called again.
+ */
+int srt_node_adopt(srt_node *node, size_t worker, const char *text, int64_t now);
+
+/* replicas.c: the connection whose answer is taken. */
+void srt_written_note(const srt_node *node, srt_written *written);
+int srt_written_stands(const srt_node *node, const srt_written *written); /* that connection has not ended */
+/*
+ * Asks whether a replica has it. `like` says what the requests are for (kind, place, part, subject, number); their
+ * answers go to srt_sure_answered, which may ask once more. An answer does not come if the connection ends.
+ */
+srt_sure srt_sure_ask(srt_node *node, srt_written *written, const srt_request *like);
+srt_sure srt_sure_answered(srt_node *node, srt_written *written, const srt_request *r, const srt_reply *reply);
+
+/* generation.c */
+
+/* A layout of a queue was seen. If it is newer than the one that the node has, the node follows it. */
+void srt_node_see_layout(srt_node *node, size_t worker, const srt_token *text, int64_t now);
+/* The host was told that the layout of the queue of this name changed; len 0: of any. */
+void srt_node_hear_layout(srt_node *node, const char *name, size_t len, int64_t now);
+/*
+ * A shard refused a request because of its generation. Returns 1 if the node does what is needed, after which the shard
+ * is stepped; 0: nothing can be done (the queue is being deleted).
+ */
+int srt_shard_refused(srt_node *node, srt_shard *shard, const char *message, int64_t now);
+void srt_shard_turn(srt_node *node, srt_shard *shard, int64_t now);
+void srt_shard_turn_answered(srt_node *node, srt_request *r, const srt_reply *reply, int64_t now);
+void srt_node_followed(srt_node *node, srt_request *r, const srt_reply *reply, int64_t now);
+void srt_node_follow_on(srt_node *node, int64_t now); /* what waits for its time */
+/* The connection has ended: what waits for an answer on it, or for its replicas, begins anew. */
+void srt_node_follow_lost(srt_node *node, int64_t now);
+
+/* mover.c: the mover of a shard. */
+void srt_mover_step(srt_node *node, srt_shard *shard, int leaving, int64_t now);
+void srt_mover_answered(srt_node *node, srt_request *r, const srt_reply *reply, int64_t now);
+/* A batch of an earlier layout is open in the shard, and is brought to its end. text: of that layout. */
+void srt_mover_finish(srt_node *node, srt_shard *shard, const srt_token *text, int64_t now);
+void srt_mover_free(srt_node *node, srt_shard *shard);
+/* A connection has ended: movers that wait for answers that went with it begin anew. */
+void srt_node_moves_lost(srt_node *node, int64_t now);
+
 int srt_node_drained(const srt_node *node);
 /* No suspect is looked for any more: all threads go on, unless another suspect is claimed already. */
 void srt_quarantine_end(srt_node *node);
@@ -476,6 +543,9 @@ enum {
     SRT_ASK_HEARTBEAT,
     SRT_ASK_SAMPLE,
     SRT_ASK_RUN_TIMES,
+    SRT_ASK_FOLLOW,
+    SRT_ASK_TURN,
+    SRT_ASK_MOVE,
     SRT_ASK_ACQUIRE,
     SRT_ASK_CLAIM,
     SRT_ASK_SETTLE,

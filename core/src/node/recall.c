@@ -109,6 +109,7 @@ void srt_shard_lose(srt_node *node, srt_shard *s)
 {
     srt_job_list dropped = {NULL, NULL, 0};
     s->state = SRT_FOREIGN;
+    srt_mover_free(node, s);
     srt_bytes_clear(&s->owner);
     srt_claim_part_all(s);
     srt_list_free(&s->ready);

@@ -208,18 +208,28 @@ static void take_settles(srt_job_list *to, srt_job_list *from)
     }
 }
 
+static void take_again(srt_job_list *to, srt_job_list *from, size_t count)
+{
+    for (; count > 0; count--)
+        srt_list_add(to, srt_list_take(from));
+}
+
 /* Settles what has ended. */
 void srt_shard_settle(srt_node *node, srt_shard *s, int64_t now)
 {
     srt_job_list batch = {NULL, NULL, 0};
     srt_job_list *kept = srt_alloc(node->mem, sizeof *kept);
     int64_t lease = s->pending.first->lease;
+    size_t again = s->resend;
     srt_request *r;
     if (!kept) {
         srt_node_wake(node, s, now + SHARD_RETRY_MS);
         return;
     }
-    take_settles(&batch, &s->pending);
+    if (again)
+        take_again(&batch, &s->pending, again);
+    else
+        take_settles(&batch, &s->pending);
     *kept = batch;
     r = settle_request(node, s, kept);
     if (r) {
@@ -232,6 +242,7 @@ void srt_shard_settle(srt_node *node, srt_shard *s, int64_t now)
         srt_free(node->mem, kept, sizeof *kept);
         return;
     }
+    s->resend = 0;
     s->sequence++;
     s->settling = 1;
     s->urgent = s->pending.count > 0;

@@ -11,6 +11,7 @@ void srt_shard_forget(srt_node *node, srt_shard *s)
     if (s->told)
         srt_delivery_free(node->mem, s->told);
     srt_bytes_free(&s->owner);
+    srt_mover_free(node, s);
 }
 
 int srt_shard_idle(const srt_shard *s)
@@ -23,6 +24,8 @@ int srt_shard_idle(const srt_shard *s)
 static void shard_step_owned(srt_node *node, srt_shard *s, int64_t now)
 {
     int leaving = !s->wanted || node->stopping;
+    if (s->queue->turns && s->turned != s->queue->generation)
+        srt_shard_turn(node, s, now);
     if (leaving || node->quiet || s->paused || s->recall)
         srt_shard_recall(node, s, now);
     srt_shard_slice_on(node, s, now);
@@ -43,7 +46,9 @@ static void shard_step_owned(srt_node *node, srt_shard *s, int64_t now)
         srt_shard_want_claim(node, s, now);
     if (srt_shard_should_settle(node, s, now))
         srt_shard_settle(node, s, now);
-    if (leaving && srt_shard_idle(s))
+    if (s->mover || s->queue->old_count)
+        srt_mover_step(node, s, leaving, now);
+    if (leaving && !s->mover && srt_shard_idle(s))
         srt_shard_release(node, s, now);
 }
 
@@ -93,6 +98,8 @@ void srt_shard_step(srt_node *node, srt_shard *s, int64_t now)
         shard_step_owned(node, s, now);
     else if (s->state == SRT_FOREIGN)
         shard_step_foreign(node, s, now);
+    if (s->mover && s->state != SRT_OWNED)
+        srt_mover_step(node, s, 0, now);
     srt_notice_step(node, s, now);
     srt_node_wake(node, s, shard_next_wake(node, s, now));
 }
@@ -104,6 +111,8 @@ static void shard_refused(srt_node *node, srt_shard *s, srt_request *r, int stat
                           int64_t now)
 {
     srt_job_list *list = r->subject;
+    size_t before;
+    int follows = status == SERIATIM_GENERATION && srt_shard_refused(node, s, error->message, now);
     switch (r->kind) {
     case SRT_ASK_ACQUIRE:
         s->state = r->number ? SRT_OWNED : SRT_FOREIGN;
@@ -126,20 +135,26 @@ static void shard_refused(srt_node *node, srt_shard *s, srt_request *r, int stat
         break;
     case SRT_ASK_SETTLE:
         s->settling = 0;
+        before = s->pending.count;
         srt_list_join(list, &s->pending);
         s->pending = *list;
-        s->pending_since = now + 10 * SHARD_RETRY_MS;
-        s->urgent = 0;
+        s->pending_since = follows ? now : now + 10 * SHARD_RETRY_MS;
+        s->urgent = follows;
+        if (status == SERIATIM_GENERATION) {
+            /* A copy of it may have been executed in the earlier generation. The shard remembers its number. */
+            s->resend = s->pending.count - before;
+            s->sequence--;
+        }
         srt_free(node->mem, list, sizeof *list);
         break;
     case SRT_ASK_RECOVER:
         s->recovering = 0;
-        s->recover_at = now + 10 * SHARD_RETRY_MS;
+        s->recover_at = follows ? now : now + 10 * SHARD_RETRY_MS;
         if (status == SERIATIM_STALE && r->number == s->lease && s->state == SRT_OWNED)
             srt_shard_lose(node, s);
         break;
     case SRT_ASK_RELEASE: /* a node that stops does not wait for the answer: the next owner finds its heartbeat gone */
-        s->state = node->stopping ? SRT_FOREIGN : SRT_OWNED;
+        s->state = node->stopping && !follows ? SRT_FOREIGN : SRT_OWNED;
         break;
     case SRT_ASK_TELL:
     case SRT_ASK_TOLD:
@@ -153,7 +168,7 @@ static void shard_refused(srt_node *node, srt_shard *s, srt_request *r, int stat
     default:
         break;
     }
-    if (status != SERIATIM_STALE)
+    if (status != SERIATIM_STALE && !follows)
         srt_node_tell(node, SERIATIM_EVENT_WARNING, status, "shard %.*s: %s", (int)s->keys->prefix.len - 1,
                       s->keys->prefix.data, error->message);
     srt_node_wake(node, s, now + (status == SERIATIM_STALE ? 0 : 10 * SHARD_RETRY_MS));

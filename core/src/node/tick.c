@@ -93,6 +93,8 @@ int64_t srt_node_tick(srt_node *n, int64_t now)
         srt_node_ask_layouts(n); /* after NOMEM the next tick asks for the rest */
     if (srt_heartbeat_due(n, now))
         srt_heartbeat_send(n, n->lease_ms, now);
+    if (now >= n->follow_at)
+        srt_node_follow_on(n, now);
     node_poll(n, now);
     quarantine = srt_quarantine_tick(n, now);
     while ((s = srt_timers_take(n, now)))
@@ -115,6 +117,8 @@ int64_t srt_node_tick(srt_node *n, int64_t now)
         next = n->give_up_at;
     if (n->poll_at < next)
         next = n->poll_at;
+    if (n->follow_at < next)
+        next = n->follow_at;
     if (srt_cluster_due_ms(&n->cluster) < next)
         next = srt_cluster_due_ms(&n->cluster);
     return next > now ? next : now + 1;

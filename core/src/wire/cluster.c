@@ -26,6 +26,7 @@ int srt_redis_connected(srt_cluster *cl, srt_redis *p, const char *user, const c
 {
     p->away = p->silent = p->closing = 0;
     p->heard_ms = cl->now_ms;
+    p->connections++;
     return srt_session_connected(&p->commands, user, password, database, name);
 }
 

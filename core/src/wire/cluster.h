@@ -45,7 +45,8 @@ typedef struct srt_redis {
     srt_cluster *cluster;
     char *host; /* NULL: the one Redis of a URL that names no cluster */
     int port;
-    unsigned number; /* no other peer of the cluster had it before */
+    unsigned number;      /* no other peer of the cluster had it before */
+    unsigned connections; /* that were made for commands */
     srt_session commands;
     srt_session wakes; /* after srt_redis_listen */
     int listens;
@@ -57,6 +58,12 @@ typedef struct srt_redis {
     void *io;    /* the host's */
     size_t mark; /* the owner's */
 } srt_redis;
+
+/* What a connection has written: its Redis (srt_redis.number), and which of its connections it was. */
+typedef struct srt_written {
+    unsigned peer, connection;
+    int waits; /* the owner's: WAIT was sent, or ROLE before it */
+} srt_written;
 
 /* Requests in their order. */
 typedef struct srt_request_list {

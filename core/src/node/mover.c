@@ -1,0 +1,508 @@
+/* mover.c - what the mover of a shard does next: looks for ids that are to leave, and takes them in batches. */
+#include "node/mover.h"
+
+#include <string.h>
+
+#define MOVE_LIMIT 100 /* ids of a batch at most: as in depart.lua */
+#define MOVE_FIRST_LIMIT 50
+#define MOVE_FOUND 4000  /* ids that are found before a batch is opened, whatever their destinations */
+#define MOVE_RETRY_MS 20 /* first pause after a refusal; it doubles */
+#define MOVE_RETRY_MOST_MS 1000
+#define MOVE_REFUSED_MS 1000   /* pause after an error that another layout does not explain */
+#define MOVE_SCAN_AGAIN_MS 100 /* between scans that find only ids that run */
+
+static const char *const move_kinds[] = {"jobs", "scheduled", "dead", "scores", "events", "notices"};
+#define MOVE_KINDS (sizeof move_kinds / sizeof *move_kinds)
+
+/* The next call of a scan is the first one of a new scan. */
+static void mover_scan_begin(srt_mover *m)
+{
+    m->kind = 0;
+    m->scanning = 0;
+    m->listed = 0;
+    strcpy(m->cursor, "0");
+}
+
+/* ---- Ids ------------------------------------------------------------------------------------- */
+
+const char *srt_move_id_bytes(const srt_move_id *id)
+{
+    return (const char *)(id + 1);
+}
+
+const char *srt_move_part(const srt_move_id *id)
+{
+    return srt_move_id_bytes(id) + id->id_len;
+}
+
+const char *srt_move_letters(const srt_move_id *id)
+{
+    return srt_move_part(id) + id->part_len;
+}
+
+srt_move_id *srt_move_id_new(srt_node *n, unsigned target, const srt_token *id, const srt_token *part,
+                             const srt_token *letters)
+{
+    size_t part_len = part ? part->len : 0, letters_len = letters ? letters->len : 0;
+    srt_move_id *made = srt_alloc(n->mem, sizeof *made + id->len + part_len + letters_len);
+    char *at = (char *)(made + 1);
+    if (!made)
+        return NULL;
+    made->target = target;
+    made->id_len = id->len;
+    made->part_len = part_len;
+    made->letters_len = letters_len;
+    memcpy(at, id->data, id->len);
+    if (part_len)
+        memcpy(at + id->len, part->data, part_len);
+    if (letters_len)
+        memcpy(at + id->len + part_len, letters->data, letters_len);
+    return made;
+}
+
+void srt_move_id_free(srt_node *n, srt_move_id *id)
+{
+    srt_free(n->mem, id, sizeof *id + id->id_len + id->part_len + id->letters_len);
+}
+
+static void drop_found(srt_node *n, srt_mover *m)
+{
+    unsigned target;
+    for (target = 0; m->found && target < m->layout.shards; target++) {
+        while (m->found[target]) {
+            srt_move_id *id = m->found[target];
+            m->found[target] = id->next;
+            srt_move_id_free(n, id);
+        }
+        m->found_counts[target] = 0;
+    }
+    m->found_total = 0;
+}
+
+/* ---- Life ------------------------------------------------------------------------------------ */
+
+static srt_mover *mover_new(srt_node *n, srt_shard *s, const srt_layout *layout)
+{
+    srt_mover *m = srt_alloc(n->mem, sizeof *m);
+    if (!m)
+        return NULL;
+    m->layout = *layout;
+    m->limit = MOVE_FIRST_LIMIT;
+    m->pause_ms = MOVE_RETRY_MS;
+    mover_scan_begin(m);
+    srt_bytes_init(&m->slice, n->mem);
+    m->found = srt_alloc(n->mem, layout->shards * sizeof *m->found);
+    m->found_counts = srt_alloc(n->mem, layout->shards * sizeof *m->found_counts);
+    s->mover = m;
+    if (m->found && m->found_counts)
+        return m;
+    srt_mover_free(n, s);
+    return NULL;
+}
+
+void srt_mover_free(srt_node *n, srt_shard *s)
+{
+    srt_mover *m = s->mover;
+    if (!m)
+        return;
+    drop_found(n, m);
+    srt_move_drop_batch(n, m);
+    srt_bytes_free(&m->slice);
+    srt_free(n->mem, m->found, m->layout.shards * sizeof *m->found);
+    srt_free(n->mem, m->found_counts, m->layout.shards * sizeof *m->found_counts);
+    srt_free(n->mem, m, sizeof *m);
+    s->mover = NULL;
+    if (n->moves.shard == s)
+        n->moves.shard = NULL;
+}
+
+int srt_mover_is_busy(const srt_shard *s)
+{
+    return s->mover && (s->mover->batch || (s->mover->asking && s->mover->step == SRT_MOVE_OPEN));
+}
+
+void srt_mover_finish(srt_node *n, srt_shard *s, const srt_token *text, int64_t now)
+{
+    srt_layout layout;
+    if ((s->mover && s->mover->finishes) || srt_layout_read(text->data, text->len, &layout, NULL) != SERIATIM_OK) {
+        srt_node_wake(n, s, now + MOVE_REFUSED_MS);
+        return;
+    }
+    srt_mover_free(n, s);
+    if (mover_new(n, s, &layout))
+        s->mover->finishes = 1;
+    srt_node_wake(n, s, s->mover ? now : now + MOVE_REFUSED_MS);
+}
+
+/* ---- Turns ----------------------------------------------------------------------------------- */
+
+/* One mover of the node works at a time, so that a move takes a bounded part of Redis. */
+static int is_its_turn(srt_node *n, srt_shard *s, int64_t now)
+{
+    if (n->moves.shard == s)
+        return 1;
+    if (n->moves.shard)
+        return 0; /* it is woken when that one rests */
+    if (now < n->moves.at) {
+        srt_node_wake(n, s, n->moves.at);
+        return 0;
+    }
+    n->moves.shard = s;
+    return 1;
+}
+
+void srt_move_rest(srt_node *n, srt_shard *s, int64_t rest_ms, int64_t now)
+{
+    size_t i;
+    if (n->moves.shard != s)
+        return;
+    n->moves.shard = NULL;
+    n->moves.at = now + rest_ms;
+    for (i = 0; i < n->shard_count; i++)
+        if (n->shards[i]->mover && n->shards[i] != s)
+            srt_node_wake(n, n->shards[i], n->moves.at);
+    srt_node_wake(n, s, n->moves.at + 1);
+}
+
+/* ---- Requests -------------------------------------------------------------------------------- */
+
+/*
+ * An open batch of an earlier layout was brought back by a failover. Its destinations may have been turned, and by the
+ * later layout its ids lie there as well, or leave from there.
+ */
+srt_request *srt_move_request(srt_node *n, srt_shard *s, unsigned number, int script)
+{
+    srt_request *r;
+    if (number >= s->queue->shards_known)
+        return NULL;
+    r = srt_session_begin(srt_cluster_pool(&n->cluster), script, &s->queue->shards[number]->args, SRT_SHARD_KEYS);
+    if (!r)
+        return NULL;
+    r->kind = SRT_ASK_MOVE;
+    r->subject = s;
+    r->place = number;
+    r->number = ++n->moves.serial;
+    srt_request_int(r, s->mover->finishes && number != s->index ? s->queue->generation : s->mover->layout.generation);
+    return r;
+}
+
+void srt_move_send(srt_node *n, srt_shard *s, srt_request *r, int64_t now)
+{
+    srt_mover *m = s->mover;
+    m->serial = n->moves.serial;
+    if (r && srt_cluster_send(&n->cluster, r) == SERIATIM_OK)
+        m->asking = 1;
+    else
+        srt_move_anew(n, s, MOVE_REFUSED_MS, now);
+}
+
+static void mover_scan_send(srt_node *n, srt_shard *s, int64_t now)
+{
+    srt_mover *m = s->mover;
+    srt_request *r = srt_move_request(n, s, s->index, srt_script_foreign);
+    if (!m->scanning)
+        m->scan_began = now;
+    if (r) {
+        srt_request_text(r, move_kinds[m->kind]);
+        srt_request_text(r, m->cursor);
+    }
+    srt_move_send(n, s, r, now);
+}
+
+static void step_send(srt_node *n, srt_shard *s, int64_t now)
+{
+    srt_mover *m = s->mover;
+    if (m->step == SRT_MOVE_SCAN)
+        mover_scan_send(n, s, now);
+    else if (m->step == SRT_MOVE_OPENED || m->step == SRT_MOVE_ARRIVED || m->step == SRT_MOVE_LIFTED ||
+             m->step == SRT_MOVE_IS_OUT || m->step == SRT_MOVE_POLLED)
+        srt_move_make_sure(n, s, m->step, now);
+    else if (m->step >= SRT_MOVE_TICK)
+        srt_move_end_send(n, s, now);
+    else
+        srt_move_batch_send(n, s, now);
+}
+
+void srt_move_go(srt_node *n, srt_shard *s, srt_move_step step, int64_t now)
+{
+    s->mover->step = step;
+    if (s->mover->at > now || n->moves.shard != s)
+        srt_node_wake(n, s, s->mover->at > now ? s->mover->at : now);
+    else
+        step_send(n, s, now);
+}
+
+void srt_move_anew(srt_node *n, srt_shard *s, int64_t pause_ms, int64_t now)
+{
+    srt_mover *m = s->mover;
+    drop_found(n, m);
+    srt_move_drop_batch(n, m);
+    m->asking = 0;
+    mover_scan_begin(m);
+    m->step = SRT_MOVE_ASK;
+    m->at = now + pause_ms;
+    srt_move_rest(n, s, 0, now);
+    srt_node_wake(n, s, m->at);
+}
+
+/* ---- Replicas -------------------------------------------------------------------------------- */
+
+static void take_sure(srt_node *n, srt_shard *s, srt_sure sure, int64_t now)
+{
+    srt_mover *m = s->mover;
+    m->asking = sure == SRT_SURE_ASKED;
+    if (sure == SRT_SURE_LATER) {
+        m->at = now + 5 * MOVE_RETRY_MS;
+        srt_node_wake(n, s, m->at);
+    } else if (sure == SRT_SURE_LOST) {
+        srt_move_anew(n, s, MOVE_RETRY_MS, now);
+    } else if (sure == SRT_SURE) {
+        if (m->step == SRT_MOVE_OPENED)
+            srt_move_bring(n, s, now);
+        else if (m->step == SRT_MOVE_ARRIVED)
+            srt_move_arrived(n, s, now);
+        else
+            srt_move_end_sure(n, s, now);
+    }
+}
+
+void srt_move_make_sure(srt_node *n, srt_shard *s, srt_move_step step, int64_t now)
+{
+    srt_mover *m = s->mover;
+    srt_request like;
+    if (m->step != step)
+        srt_written_note(n, &m->written);
+    m->step = step;
+    memset(&like, 0, sizeof like);
+    like.kind = SRT_ASK_MOVE;
+    like.subject = s;
+    like.place = s->index;
+    like.number = m->serial = ++n->moves.serial;
+    take_sure(n, s, srt_sure_ask(n, &m->written, &like), now);
+}
+
+static int waits_for_replicas(const srt_mover *m)
+{
+    return m->step == SRT_MOVE_OPENED || m->step == SRT_MOVE_ARRIVED || m->step == SRT_MOVE_LIFTED ||
+           m->step == SRT_MOVE_IS_OUT || m->step == SRT_MOVE_POLLED;
+}
+
+void srt_node_moves_lost(srt_node *n, int64_t now)
+{
+    size_t i;
+    for (i = 0; i < n->shard_count; i++) {
+        srt_shard *s = n->shards[i];
+        srt_mover *m = s->mover;
+        if (m && m->asking &&
+            ((waits_for_replicas(m) && !srt_written_stands(n, &m->written)) ||
+             (m->step == SRT_MOVE_OUT && !srt_written_stands(n, &m->scanned))))
+            srt_move_anew(n, s, MOVE_RETRY_MS, now);
+    }
+}
+
+/* ---- The scan -------------------------------------------------------------------------------- */
+
+static int copy_number(char to[SRT_MOVE_NUMBER], const srt_token *from)
+{
+    if (from->type != SRT_STRING || from->len < 1 || from->len >= SRT_MOVE_NUMBER)
+        return 0;
+    memcpy(to, from->data, from->len);
+    to[from->len] = '\0';
+    return 1;
+}
+
+static int mover_scan_keep(srt_node *n, srt_shard *s, const srt_token *id, const srt_token *extra)
+{
+    srt_mover *m = s->mover;
+    unsigned target = seriatim_shard_of(id->data, id->len, m->layout.shards);
+    srt_move_id *found;
+    if (target == s->index)
+        return 1;
+    found = srt_move_id_new(n, target, id, extra, NULL);
+    if (!found)
+        return 0;
+    found->next = m->found[target];
+    m->found[target] = found;
+    m->found_counts[target]++;
+    m->found_total++;
+    m->listed++;
+    return 1;
+}
+
+/* {cursor, mark, id, extra, ...} */
+static void mover_scan_answered(srt_node *n, srt_shard *s, const srt_reply *reply, int64_t now)
+{
+    srt_mover *m = s->mover;
+    const srt_token *t = reply->tokens;
+    size_t i;
+    char mark[SRT_MOVE_NUMBER];
+    if (!srt_move_is_list(n, s, reply, 2, now))
+        return;
+    if (reply->count % 2 == 0 || !copy_number(m->cursor, &t[1]) || !copy_number(mark, &t[2])) {
+        srt_move_anew(n, s, MOVE_REFUSED_MS, now);
+        return;
+    }
+    if (!m->scanning) {
+        memcpy(m->mark, mark, sizeof mark);
+        srt_written_note(n, &m->scanned);
+    }
+    m->scanning = 1;
+    for (i = 3; i + 1 < reply->count; i += 2)
+        if (!mover_scan_keep(n, s, &t[i], &t[i + 1])) {
+            srt_move_anew(n, s, MOVE_REFUSED_MS, now);
+            return;
+        }
+    if (strcmp(m->cursor, "0") == 0)
+        m->kind++;
+    srt_move_choose(n, s, now);
+}
+
+static unsigned fullest(const srt_mover *m)
+{
+    unsigned target, best = 0;
+    for (target = 1; target < m->layout.shards; target++)
+        if (m->found_counts[target] > m->found_counts[best])
+            best = target;
+    return best;
+}
+
+/* A scan that has found only what cannot leave yet is repeated after a while, the longer it took the later. */
+static void mover_scan_ended(srt_node *n, srt_shard *s, int64_t now)
+{
+    srt_mover *m = s->mover;
+    int64_t pause = 4 * (now - m->scan_began);
+    if (m->listed == 0) {
+        srt_move_go(n, s, SRT_MOVE_TICK, now);
+        return;
+    }
+    mover_scan_begin(m);
+    m->step = SRT_MOVE_SCAN;
+    m->at = now + (pause > MOVE_SCAN_AGAIN_MS ? pause : MOVE_SCAN_AGAIN_MS);
+    srt_move_rest(n, s, 0, now);
+    srt_node_wake(n, s, m->at);
+}
+
+void srt_move_choose(srt_node *n, srt_shard *s, int64_t now)
+{
+    srt_mover *m = s->mover;
+    int is_over = m->kind == MOVE_KINDS;
+    if (!m->finishes && (!s->wanted || n->stopping)) {
+        srt_move_anew(n, s, 0, now); /* likewise */
+    } else if (m->finishes) {
+        srt_move_go(n, s, SRT_MOVE_ASK, now);
+    } else if (m->found_total && (is_over || m->found_total >= MOVE_FOUND || m->found_counts[fullest(m)] >= m->limit)) {
+        m->target = fullest(m);
+        srt_move_go(n, s, SRT_MOVE_OPEN, now);
+    } else if (is_over) {
+        mover_scan_ended(n, s, now);
+    } else {
+        srt_move_go(n, s, SRT_MOVE_SCAN, now);
+    }
+}
+
+/* ---- Answers --------------------------------------------------------------------------------- */
+
+int srt_move_is_list(srt_node *n, srt_shard *s, const srt_reply *reply, size_t count, int64_t now)
+{
+    if (srt_reply_is_list(reply, count))
+        return 1;
+    srt_node_tell(n, SERIATIM_EVENT_WARNING, SERIATIM_PROTOCOL, "shard %.*s: ids do not move: %s",
+                  (int)s->keys->prefix.len - 1, s->keys->prefix.data, "an answer of a form that no script gives");
+    srt_move_anew(n, s, MOVE_REFUSED_MS, now);
+    return 0;
+}
+
+/* No batch is open. */
+static void asked(srt_node *n, srt_shard *s, int64_t now)
+{
+    srt_mover *m = s->mover;
+    if (m->finishes) {
+        srt_move_rest(n, s, 0, now);
+        srt_mover_free(n, s);
+        srt_shard_turn(n, s, now);
+        return;
+    }
+    srt_move_choose(n, s, now);
+}
+
+static void refused(srt_node *n, srt_shard *s, const srt_request *r, const seriatim_error *error, int64_t now)
+{
+    srt_mover *m = s->mover;
+    srt_queue *queue = s->queue;
+    int64_t pause = MOVE_REFUSED_MS;
+    if (error->status == SERIATIM_GENERATION && r->place < queue->place_count &&
+        srt_shard_refused(n, queue->places[r->place], error->message, now)) {
+        pause = m->pause_ms;
+        m->pause_ms = m->pause_ms * 2 < MOVE_RETRY_MOST_MS ? m->pause_ms * 2 : MOVE_RETRY_MOST_MS;
+    } else {
+        srt_node_tell(n, SERIATIM_EVENT_WARNING, error->status, "shard %.*s: ids do not move: %s",
+                      (int)s->keys->prefix.len - 1, s->keys->prefix.data, error->message);
+    }
+    srt_move_anew(n, s, pause, now);
+}
+
+void srt_mover_answered(srt_node *n, srt_request *r, const srt_reply *reply, int64_t now)
+{
+    srt_shard *s = r->subject;
+    srt_mover *m = s->mover;
+    seriatim_error error;
+    if (!m || !m->asking || m->serial != r->number)
+        return;
+    m->asking = 0;
+    if (!m->finishes && m->layout.generation != s->queue->generation) {
+        srt_move_anew(n, s, 0, now); /* the shard's next step frees it */
+        return;
+    }
+    if (waits_for_replicas(m)) {
+        take_sure(n, s, srt_sure_answered(n, &m->written, r, reply), now);
+        return;
+    }
+    if (srt_reply_status(&reply->tokens[0], &error) != SERIATIM_OK) {
+        refused(n, s, r, &error, now);
+        return;
+    }
+    m->pause_ms = MOVE_RETRY_MS;
+    if (m->step == SRT_MOVE_SCAN)
+        mover_scan_answered(n, s, reply, now);
+    else if (m->step == SRT_MOVE_ASK && srt_reply_is_list(reply, 3) && srt_token_int(&reply->tokens[1]) == 0)
+        asked(n, s, now);
+    else if (m->step == SRT_MOVE_ASK || m->step == SRT_MOVE_OPEN)
+        srt_move_opened(n, s, reply, now);
+    else if (m->step >= SRT_MOVE_TICK)
+        srt_move_end_answered(n, s, reply, now);
+    else
+        srt_move_batch_answered(n, s, reply, now);
+}
+
+/* ---- Steps ----------------------------------------------------------------------------------- */
+
+static int has_work(const srt_shard *s)
+{
+    return s->index < s->queue->old_count && s->turned == s->queue->generation && !s->reconcile;
+}
+
+static int mover_begin(srt_node *n, srt_shard *s)
+{
+    srt_layout layout;
+    return srt_layout_read(s->queue->layout, strlen(s->queue->layout), &layout, NULL) == SERIATIM_OK &&
+           mover_new(n, s, &layout);
+}
+
+void srt_mover_step(srt_node *n, srt_shard *s, int leaving, int64_t now)
+{
+    srt_mover *m = s->mover;
+    if (m && !m->asking && !m->finishes &&
+        (m->layout.generation != s->queue->generation || (leaving && !srt_mover_is_busy(s)))) {
+        srt_move_rest(n, s, 0, now);
+        srt_mover_free(n, s);
+    }
+    if (!s->mover && (leaving || !has_work(s) || !mover_begin(n, s)))
+        return;
+    m = s->mover;
+    if (m->asking || (m->step == SRT_MOVE_REST && s->index > 0))
+        return;
+    if (now < m->at)
+        srt_node_wake(n, s, m->at);
+    else if (is_its_turn(n, s, now))
+        step_send(n, s, now);
+}

@@ -1,0 +1,117 @@
+/*
+ * mover.h - moves the ids of a shard to the shards where they belong by the new number of shards: mover.c decides what
+ * is done next, mover_batch.c moves a batch, mover_end.c ends the move.
+ *
+ * The node has a mover for each shard that it owns and that ids leave. A batch is at most 100 ids, all of one
+ * destination unless another mover opened it; only one mover of a node works at a time. Nothing is remembered that the
+ * next owner of the shard would need: a mover begins by asking for an open batch.
+ */
+#ifndef SRT_MOVER_H
+#define SRT_MOVER_H
+
+#include "node/node_state.h"
+
+#define SRT_MOVE_NUMBER 24 /* bytes of a number as text, NUL included */
+
+typedef enum srt_move_step {
+    SRT_MOVE_ASK,       /* is a batch open? */
+    SRT_MOVE_SCAN,      /* which ids are to leave? */
+    SRT_MOVE_OPEN,      /* opens a batch */
+    SRT_MOVE_OPENED,    /* are the replicas told of it? */
+    SRT_MOVE_SLICE_OUT, /* reads payloads that lie outside of the parts */
+    SRT_MOVE_SLICE_IN,  /* and writes them */
+    SRT_MOVE_ARRIVE,
+    SRT_MOVE_ARRIVED, /* are the replicas told of it? */
+    SRT_MOVE_DEPARTED,
+    SRT_MOVE_TICK, /* nothing is to leave: which tick has the shard? */
+    SRT_MOVE_LIFT, /* no destination is to have a lower one */
+    SRT_MOVE_LIFTED,
+    SRT_MOVE_OUT, /* says that nothing is to leave */
+    SRT_MOVE_IS_OUT,
+    SRT_MOVE_REST, /* waits for the others; the mover of shard 0 asks them */
+    SRT_MOVE_POLL,
+    SRT_MOVE_POLLED,
+    SRT_MOVE_END
+} srt_move_step;
+
+/* An id, and what belongs to it: extra of foreign.lua, or a part and letters of depart.lua. */
+typedef struct srt_move_id {
+    struct srt_move_id *next;
+    unsigned target;
+    size_t id_len, part_len, letters_len; /* in this order behind the struct */
+} srt_move_id;
+
+struct srt_mover {
+    srt_layout layout;
+    int finishes; /* only brings an open batch of an earlier layout to its end */
+    srt_move_step step;
+    int asking;          /* the answer to the step's request has not come */
+    int64_t serial;      /* of that request */
+    int64_t at;          /* when the step is done; nothing before */
+    int pause_ms;        /* after a refusal */
+    srt_written written; /* what the replicas are to have */
+
+    /* The scan. */
+    size_t kind; /* what is looked through; after the last one the scan has ended */
+    char cursor[SRT_MOVE_NUMBER], mark[SRT_MOVE_NUMBER];
+    srt_written scanned; /* the connection on which it began */
+    int64_t scan_began;
+    size_t listed;                /* ids that it has found */
+    srt_move_id **found;          /* of each destination: ids that no batch has taken */
+    unsigned *found_counts;       /* their number */
+    size_t found_total, scanning; /* scanning: 1 behind the first call of a scan */
+
+    /* The batch. */
+    srt_move_id *batch;
+    char sequence[SRT_MOVE_NUMBER], tick[SRT_MOVE_NUMBER];
+    unsigned target;     /* whose ids arrive now */
+    srt_move_id *sliced; /* whose payloads are copied; NULL: those of the target are */
+    size_t letter;       /* of sliced */
+    char place[SRT_MOVE_NUMBER], next_place[SRT_MOVE_NUMBER];
+    srt_bytes slice;
+    int64_t opened_at;
+    int has_slices;
+    unsigned limit; /* ids of the next batch */
+
+    unsigned asked; /* shard that is told the tick, or asked whether it is out */
+};
+
+const char *srt_move_id_bytes(const srt_move_id *id);
+const char *srt_move_part(const srt_move_id *id);
+const char *srt_move_letters(const srt_move_id *id);
+/* NULL: out of memory. part and letters may be NULL. */
+srt_move_id *srt_move_id_new(srt_node *node, unsigned target, const srt_token *id, const srt_token *part,
+                             const srt_token *letters);
+void srt_move_id_free(srt_node *node, srt_move_id *id);
+
+/* Starts a request of the mover's step to the shard with this number. NULL: out of memory, or no such shard. */
+srt_request *srt_move_request(srt_node *node, srt_shard *shard, unsigned number, int script);
+/* Sends it; NULL is not sent, and the step is tried again. */
+void srt_move_send(srt_node *node, srt_shard *shard, srt_request *request, int64_t now);
+/* The next step is done at once, or when its time has come. */
+void srt_move_go(srt_node *node, srt_shard *shard, srt_move_step step, int64_t now);
+/* Begins anew: a batch that is open will be found. */
+void srt_move_anew(srt_node *node, srt_shard *shard, int64_t pause_ms, int64_t now);
+/* The mover lets others work for so long. */
+void srt_move_rest(srt_node *node, srt_shard *shard, int64_t rest_ms, int64_t now);
+/* Asks whether the replicas have what this answer has told; then the step is done. */
+void srt_move_make_sure(srt_node *node, srt_shard *shard, srt_move_step step, int64_t now);
+/* What follows a batch, or a slice of the scan. */
+void srt_move_choose(srt_node *node, srt_shard *shard, int64_t now);
+/* Did the answer tell a list of texts and numbers of this length at least? If not, the mover begins anew. */
+int srt_move_is_list(srt_node *node, srt_shard *shard, const srt_reply *reply, size_t count, int64_t now);
+
+/* mover_batch.c */
+void srt_move_batch_send(srt_node *node, srt_shard *shard, int64_t now);
+void srt_move_batch_answered(srt_node *node, srt_shard *shard, const srt_reply *reply, int64_t now);
+void srt_move_opened(srt_node *node, srt_shard *shard, const srt_reply *reply, int64_t now);
+void srt_move_bring(srt_node *node, srt_shard *shard, int64_t now);   /* the replicas have the departure */
+void srt_move_arrived(srt_node *node, srt_shard *shard, int64_t now); /* the replicas have the arrival */
+void srt_move_drop_batch(srt_node *node, srt_mover *mover);
+
+/* mover_end.c */
+void srt_move_end_send(srt_node *node, srt_shard *shard, int64_t now);
+void srt_move_end_answered(srt_node *node, srt_shard *shard, const srt_reply *reply, int64_t now);
+void srt_move_end_sure(srt_node *node, srt_shard *shard, int64_t now);
+
+#endif

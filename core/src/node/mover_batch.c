@@ -1,0 +1,299 @@
+/* mover_batch.c - moves a batch: opens it, copies what lies outside of its parts, and brings it to each destination. */
+#include "node/mover.h"
+
+#include <string.h>
+
+#define BATCH_SHORT_MS 10 /* a batch that took less is followed by a larger one */
+#define BATCH_LONG_MS 25  /* and one that took more by a smaller one: an id stands still for less than 50 ms */
+#define BATCH_LEAST 8
+#define BATCH_MOST 100
+#define BATCH_REST 4 /* times as long as the batch took, while jobs wait in the shard */
+#define BATCH_REST_MOST_MS 400
+#define BATCH_FULL_MS 1000 /* until a Redis that is full is tried again */
+
+void srt_move_drop_batch(srt_node *n, srt_mover *m)
+{
+    while (m->batch) {
+        srt_move_id *id = m->batch;
+        m->batch = id->next;
+        srt_move_id_free(n, id);
+    }
+    m->sliced = NULL;
+}
+
+/* ---- Requests -------------------------------------------------------------------------------- */
+
+/* Asks for an open batch, or opens one with ids of m->target, which are forgotten: another scan lists what stays. */
+static srt_request *depart_request(srt_node *n, srt_shard *s)
+{
+    srt_mover *m = s->mover;
+    srt_request *r = srt_move_request(n, s, s->index, srt_script_depart);
+    unsigned count;
+    for (count = 0; r && m->step == SRT_MOVE_OPEN && count < m->limit && m->found[m->target]; count++) {
+        srt_move_id *id = m->found[m->target];
+        srt_request_arg(r, srt_move_id_bytes(id), id->id_len);
+        srt_request_arg(r, srt_move_part(id), id->part_len);
+        m->found[m->target] = id->next;
+        m->found_counts[m->target]--;
+        m->found_total--;
+        srt_move_id_free(n, id);
+    }
+    return r;
+}
+
+static srt_request *slice_out_request(srt_node *n, srt_shard *s)
+{
+    const srt_mover *m = s->mover;
+    srt_request *r = srt_move_request(n, s, s->index, srt_script_slice_out);
+    if (r) {
+        srt_request_text(r, m->sequence);
+        srt_request_arg(r, srt_move_id_bytes(m->sliced), m->sliced->id_len);
+        srt_request_arg(r, srt_move_letters(m->sliced) + m->letter, 1);
+        srt_request_text(r, m->place);
+    }
+    return r;
+}
+
+static srt_request *slice_in_request(srt_node *n, srt_shard *s)
+{
+    const srt_mover *m = s->mover;
+    srt_request *r = srt_move_request(n, s, m->target, srt_script_slice_in);
+    if (r) {
+        srt_request_int(r, s->index);
+        srt_request_text(r, m->sequence);
+        srt_request_arg(r, srt_move_id_bytes(m->sliced), m->sliced->id_len);
+        srt_request_arg(r, srt_move_letters(m->sliced) + m->letter, 1);
+        srt_request_text(r, m->place);
+        srt_request_arg(r, m->slice.data, m->slice.len);
+        srt_request_text(r, s->queue->now.fold);
+    }
+    return r;
+}
+
+static srt_request *arrive_request(srt_node *n, srt_shard *s)
+{
+    const srt_mover *m = s->mover;
+    srt_request *r = srt_move_request(n, s, m->target, srt_script_arrive);
+    const srt_move_id *id;
+    if (!r)
+        return NULL;
+    srt_request_int(r, s->index);
+    srt_request_text(r, m->sequence);
+    srt_request_text(r, m->tick);
+    srt_request_text(r, s->queue->now.fold);
+    srt_request_int(r, s->queue->now.history_per_id);
+    for (id = m->batch; id; id = id->next) {
+        if (id->target != m->target)
+            continue;
+        srt_request_arg(r, srt_move_id_bytes(id), id->id_len);
+        srt_request_arg(r, srt_move_part(id), id->part_len);
+    }
+    return r;
+}
+
+static srt_request *departed_request(srt_node *n, srt_shard *s)
+{
+    const srt_mover *m = s->mover;
+    srt_request *r = srt_move_request(n, s, s->index, srt_script_departed);
+    const srt_move_id *id;
+    if (!r)
+        return NULL;
+    srt_request_text(r, m->sequence);
+    for (id = m->batch; id; id = id->next)
+        if (id->target == m->target)
+            srt_request_arg(r, srt_move_id_bytes(id), id->id_len);
+    return r;
+}
+
+void srt_move_batch_send(srt_node *n, srt_shard *s, int64_t now)
+{
+    srt_mover *m = s->mover;
+    srt_request *r = m->step == SRT_MOVE_SLICE_OUT  ? slice_out_request(n, s)
+                     : m->step == SRT_MOVE_SLICE_IN ? slice_in_request(n, s)
+                     : m->step == SRT_MOVE_ARRIVE   ? arrive_request(n, s)
+                     : m->step == SRT_MOVE_DEPARTED ? departed_request(n, s)
+                                                    : depart_request(n, s);
+    if (m->step == SRT_MOVE_ASK || m->step == SRT_MOVE_OPEN)
+        m->opened_at = now;
+    srt_move_send(n, s, r, now);
+}
+
+/* ---- A batch is open ------------------------------------------------------------------------- */
+
+/* {sequence, tick, how many stay, id, part, letters, ...} */
+static int batch_take(srt_node *n, srt_mover *m, const srt_reply *reply)
+{
+    const srt_token *t = reply->tokens;
+    srt_move_id **last = &m->batch;
+    size_t i;
+    if (reply->count % 3 != 1 || t[1].len >= SRT_MOVE_NUMBER || t[2].len >= SRT_MOVE_NUMBER)
+        return SERIATIM_PROTOCOL;
+    memcpy(m->sequence, t[1].data, t[1].len + 1);
+    memcpy(m->tick, t[2].data, t[2].len + 1);
+    m->has_slices = 0;
+    for (i = 4; i + 2 < reply->count; i += 3) {
+        unsigned target = seriatim_shard_of(t[i].data, t[i].len, m->layout.shards);
+        srt_move_id *id = srt_move_id_new(n, target, &t[i], &t[i + 1], &t[i + 2]);
+        if (!id)
+            return SERIATIM_NOMEM;
+        *last = id;
+        last = &id->next;
+        m->has_slices |= id->letters_len > 0;
+    }
+    return SERIATIM_OK;
+}
+
+void srt_move_opened(srt_node *n, srt_shard *s, const srt_reply *reply, int64_t now)
+{
+    srt_mover *m = s->mover;
+    if (!srt_move_is_list(n, s, reply, 3, now))
+        return;
+    if (srt_token_int(&reply->tokens[1]) == 0) {
+        srt_move_choose(n, s, now); /* all of these ids run, or have gone */
+        return;
+    }
+    if (batch_take(n, m, reply) != SERIATIM_OK || !m->batch) {
+        srt_move_anew(n, s, BATCH_FULL_MS, now);
+        return;
+    }
+    srt_move_make_sure(n, s, SRT_MOVE_OPENED, now);
+}
+
+/* ---- Each destination ------------------------------------------------------------------------ */
+
+/* The first id of the target behind `after` that has payloads to be copied; NULL: there is none. */
+static srt_move_id *next_sliced(const srt_mover *m, srt_move_id *after)
+{
+    srt_move_id *id = after ? after->next : m->batch;
+    while (id && (id->target != m->target || id->letters_len == 0))
+        id = id->next;
+    return id;
+}
+
+static void slice_on(srt_node *n, srt_shard *s, int64_t now)
+{
+    srt_mover *m = s->mover;
+    strcpy(m->place, "0");
+    srt_move_go(n, s, m->sliced ? SRT_MOVE_SLICE_OUT : SRT_MOVE_ARRIVE, now);
+}
+
+void srt_move_bring(srt_node *n, srt_shard *s, int64_t now)
+{
+    srt_mover *m = s->mover;
+    m->target = m->batch->target;
+    m->sliced = next_sliced(m, NULL);
+    m->letter = 0;
+    slice_on(n, s, now);
+}
+
+/* {place of the next slice, text}; {}: the batch is open no more */
+static void sliced_out(srt_node *n, srt_shard *s, const srt_reply *reply, int64_t now)
+{
+    srt_mover *m = s->mover;
+    const srt_token *t = reply->tokens;
+    srt_bytes_clear(&m->slice);
+    if (!srt_reply_is_list(reply, 2) || t[1].type != SRT_STRING || t[1].len >= SRT_MOVE_NUMBER) {
+        srt_move_anew(n, s, 0, now);
+        return;
+    }
+    memcpy(m->next_place, t[1].data, t[1].len + 1);
+    srt_bytes_add(&m->slice, t[2].data, t[2].len);
+    if (m->slice.failed) {
+        m->slice.failed = 0;
+        srt_move_anew(n, s, BATCH_FULL_MS, now);
+        return;
+    }
+    srt_move_go(n, s, SRT_MOVE_SLICE_IN, now);
+}
+
+static void sliced_in(srt_node *n, srt_shard *s, int64_t now)
+{
+    srt_mover *m = s->mover;
+    if (m->next_place[0]) {
+        strcpy(m->place, m->next_place);
+        srt_move_go(n, s, SRT_MOVE_SLICE_OUT, now);
+        return;
+    }
+    if (++m->letter == m->sliced->letters_len) {
+        m->sliced = next_sliced(m, m->sliced);
+        m->letter = 0;
+    }
+    slice_on(n, s, now);
+}
+
+/* {OK}, {AGAIN}: it was there already, {MORE}: to be sent again, {SLICES, id}: payloads are missing */
+static void arrived(srt_node *n, srt_shard *s, const srt_reply *reply, int64_t now)
+{
+    const srt_token *t = reply->tokens;
+    if (!srt_move_is_list(n, s, reply, 1, now))
+        return;
+    if (srt_token_is(&t[1], "MORE"))
+        srt_move_go(n, s, SRT_MOVE_ARRIVE, now);
+    else if (srt_token_is(&t[1], "SLICES"))
+        srt_move_bring(n, s, now);
+    else
+        srt_move_make_sure(n, s, SRT_MOVE_ARRIVED, now);
+}
+
+void srt_move_arrived(srt_node *n, srt_shard *s, int64_t now)
+{
+    srt_move_go(n, s, SRT_MOVE_DEPARTED, now);
+}
+
+static int is_busy(const srt_shard *s)
+{
+    return s->ready.count || s->running || s->more || s->claiming;
+}
+
+/* The next batch is larger or smaller, by the time that this one took. */
+static void batch_ended(srt_node *n, srt_shard *s, int64_t now)
+{
+    srt_mover *m = s->mover;
+    int64_t took = now - m->opened_at, rest = BATCH_REST * took;
+    if (!m->has_slices && took < BATCH_SHORT_MS)
+        m->limit = m->limit * 2 < BATCH_MOST ? m->limit * 2 : BATCH_MOST;
+    if (!m->has_slices && took > BATCH_LONG_MS)
+        m->limit = m->limit / 2 > BATCH_LEAST ? m->limit / 2 : BATCH_LEAST;
+    srt_move_rest(n, s, is_busy(s) ? (rest < BATCH_REST_MOST_MS ? rest : BATCH_REST_MOST_MS) : 0, now);
+    srt_move_choose(n, s, now);
+}
+
+static void departed(srt_node *n, srt_shard *s, const srt_reply *reply, int64_t now)
+{
+    srt_mover *m = s->mover;
+    srt_move_id **at = &m->batch;
+    if (srt_token_is(&reply->tokens[0], "MORE")) {
+        srt_move_go(n, s, SRT_MOVE_DEPARTED, now);
+        return;
+    }
+    while (*at) {
+        srt_move_id *id = *at;
+        if (id->target != m->target) {
+            at = &id->next;
+            continue;
+        }
+        *at = id->next;
+        srt_move_id_free(n, id);
+    }
+    if (m->batch)
+        srt_move_bring(n, s, now);
+    else
+        batch_ended(n, s, now);
+}
+
+void srt_move_batch_answered(srt_node *n, srt_shard *s, const srt_reply *reply, int64_t now)
+{
+    switch (s->mover->step) {
+    case SRT_MOVE_SLICE_OUT:
+        sliced_out(n, s, reply, now);
+        break;
+    case SRT_MOVE_SLICE_IN:
+        sliced_in(n, s, now);
+        break;
+    case SRT_MOVE_ARRIVE:
+        arrived(n, s, reply, now);
+        break;
+    default:
+        departed(n, s, reply, now);
+    }
+}

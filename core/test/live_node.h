@@ -1,0 +1,46 @@
+/* live_node.h - a node on a real redis-server, step by step: its connections end and it dies when a test wants it. */
+#ifndef SRT_TEST_LIVE_NODE_H
+#define SRT_TEST_LIVE_NODE_H
+
+#include "node/node_state.h"
+
+#define LIVE_JOBS 4096
+#define LIVE_THREADS 4
+
+/* What threads were given, by all nodes of a test. */
+typedef struct live_log {
+    struct {
+        char id[32], payload[64];
+        int64_t fence;
+    } runs[LIVE_JOBS];
+    size_t count;
+} live_log;
+
+typedef struct live_node {
+    srt_node *node; /* NULL: it is dead */
+    int fds[SRT_CHANNELS];
+    seriatim_delivery *held[LIVE_THREADS];
+    int64_t ends[LIVE_THREADS], run_ms;
+    live_log *log;
+    unsigned cut;  /* of a thousand answers, so many are lost with their connection */
+    size_t cut_at; /* and the one with this number; 0: none */
+    uint64_t random;
+    int is_deaf;       /* it writes, and reads nothing */
+    size_t inputs;     /* pieces of answers that came */
+    char warning[512]; /* the last one */
+} live_node;
+
+extern int64_t live_lease_ms; /* of nodes that are started: 1000 */
+
+int64_t live_now(void);
+/* A server of queue Q. shards: its shards_count. threads 0: it runs nothing. */
+void live_start(live_node *n, const char *id, int64_t shards, unsigned threads, live_log *log);
+/* One round of its loop, which waits for an answer for a millisecond at most. */
+void live_step(live_node *n);
+/* Its connection for commands ends. */
+void live_cut(live_node *n);
+void live_kill(live_node *n);
+/* Stops it as TERM does, and waits for its end. */
+void live_stop(live_node *n);
+
+#endif

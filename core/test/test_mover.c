@@ -1,0 +1,595 @@
+/*
+ * test_mover.c - servers that follow the layout of a queue while they run, and move its ids, on a real redis-server:
+ * while jobs run, connections end at any answer, and servers die.
+ */
+#ifndef _XOPEN_SOURCE
+#define _XOPEN_SOURCE 700
+#endif
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define SRT_SCRIPT_TEXTS
+#include "live_node.h"
+#include "model/stored.h"
+#include "port.h"
+#include "reshard_fixture.h"
+
+#define IDS 120
+#define MOVE_MOST_MS 20000
+
+static const push_options later = {.delay = 3600};
+static live_log run_log;
+static char *before[IDS];
+
+static const char *id_of(int i)
+{
+    static char ids[4][32];
+    static int next;
+    char *id = ids[next++ % 4];
+    snprintf(id, sizeof ids[0], "id-%d", i);
+    return id;
+}
+
+/* Ids that wait for an hour, of which some are parked, retried, dead, spilled or scheduled. */
+static void fill_waiting(fixture *f)
+{
+    int i, p;
+    for (i = 0; i < IDS; i++) {
+        char payload[64];
+        for (p = 0; p < (i % 40 == 7 ? 300 : 1 + i % 3); p++) {
+            snprintf(payload, sizeof payload, "a payload that takes some room %d", p);
+            push(f, id_of(i), payload, later);
+        }
+        if (i % 10 == 1)
+            act_on(f, SERIATIM_PARK, id_of(i));
+        if (i % 10 == 2)
+            push_failed(f, id_of(i), "again", 3, 3600);
+    }
+}
+
+static void remember(unsigned shards)
+{
+    int i;
+    for (i = 0; i < IDS; i++) {
+        free(before[i]);
+        before[i] = stored_of(id_of(i), shards);
+        assert_true(before[i][0] != '\0');
+    }
+}
+
+/* source: only ids that lay in this shard of 3; -1: all. */
+static void are_as_before(unsigned shards, int source)
+{
+    int i;
+    for (i = 0; i < IDS; i++) {
+        char *now = stored_of(id_of(i), shards);
+        size_t same = 0;
+        if (source >= 0 && seriatim_shard_of(id_of(i), strlen(id_of(i)), 3) != (unsigned)source) {
+            free(now);
+            continue;
+        }
+        while (now[same] && now[same] == before[i][same])
+            same++;
+        if (now[same] != before[i][same])
+            fail_msg("%s is not as it was: \"%.80s\" instead of \"%.80s\"", id_of(i), now + same, before[i] + same);
+        free(now);
+    }
+}
+
+static void is_as_before(unsigned shards)
+{
+    are_as_before(shards, -1);
+}
+
+static const char *layout_now(void)
+{
+    static char text[64];
+    redisReply *reply = redis("GET seriatim:{Q}:layout");
+    snprintf(text, sizeof text, "%s", reply->str);
+    freeReplyObject(reply);
+    return text;
+}
+
+static int is_quiet(unsigned shards)
+{
+    unsigned has, schema, old = 0;
+    return sscanf(layout_now(), "%*s %u %u %u", &has, &schema, &old) >= 2 && has == shards && old == 0;
+}
+
+/* Only the layout is written, as by a command that dies then: the shards are of the layout before. */
+static void write_layout(unsigned shards, unsigned old, unsigned most)
+{
+    redisReply *time = redis("TIME");
+    char text[64];
+    snprintf(text, sizeof text, "%s%06d %u 4 %u %u", time->element[0]->str, atoi(time->element[1]->str), shards, old,
+             most);
+    REDIS("SET seriatim:{Q}:layout %s", text);
+    freeReplyObject(time);
+}
+
+/* Has the node not followed the layout of the end, or does it turn its shards to it? */
+static size_t is_behind(const live_node *n, unsigned shards)
+{
+    const srt_queue *queue = n->node ? n->node->workers[0] : NULL;
+    unsigned i;
+    if (!queue)
+        return 0;
+    for (i = 0; i < queue->place_count; i++)
+        if (queue->places[i]->turning ||
+            (queue->places[i]->state == SRT_OWNED && queue->turns && queue->places[i]->turned != queue->generation))
+            return 1;
+    return queue->shards_count != shards || queue->old_count != 0;
+}
+
+/* Steps the nodes until the move has ended and each has followed that. */
+static void move_with(live_node *nodes, size_t count, unsigned shards)
+{
+    int64_t until = live_now() + MOVE_MOST_MS;
+    size_t i, behind = 1;
+    while (behind) {
+        behind = !is_quiet(shards);
+        for (i = 0; i < count; i++) {
+            live_step(&nodes[i]);
+            behind += is_behind(&nodes[i], shards);
+        }
+        if (live_now() > until)
+            fail_msg("the move does not end: %s; %s", layout_now(), nodes[0].warning);
+    }
+}
+
+static void steps_for(live_node *nodes, size_t count, int64_t ms)
+{
+    int64_t until = live_now() + ms;
+    size_t i;
+    while (live_now() < until)
+        for (i = 0; i < count; i++)
+            live_step(&nodes[i]);
+}
+
+static void write_quiet(unsigned shards)
+{
+    redisReply *time = redis("TIME");
+    char text[64];
+    snprintf(text, sizeof text, "%s%06d %u 3", time->element[0]->str, atoi(time->element[1]->str), shards);
+    REDIS("SET seriatim:{Q}:layout %s", text);
+    freeReplyObject(time);
+}
+
+/* What a node that serves Q alone writes of itself. */
+static const char *description_of_q(void)
+{
+    static char text[64];
+    snprintf(text, sizeof text, "b %08x;lease=1000|", (unsigned)srt_crc32("Q", 1));
+    return text;
+}
+
+static int has_online_replica(void)
+{
+    redisReply *reply = redis("ROLE");
+    int has = reply->elements > 2 && reply->element[2]->elements > 0;
+    freeReplyObject(reply);
+    return has;
+}
+
+/* Shards of the queue that have a batch open. */
+static int open_batches(void)
+{
+    int shard, open = 0;
+    for (shard = 0; shard < 5; shard++) {
+        redisReply *reply = redis("EXISTS seriatim:{Q/%d}:leaving", shard);
+        open += (int)reply->integer;
+        freeReplyObject(reply);
+    }
+    return open;
+}
+
+static void test_a_running_server_moves_the_ids_of_its_queue(void **state)
+{
+    fixture f = open_queue(3, "list");
+    live_node n;
+    (void)state;
+    fill_waiting(&f);
+    remember(3);
+    live_start(&n, "mover", 3, 0, NULL);
+    steps_for(&n, 1, 200);
+    write_layout(5, 3, 5);
+    move_with(&n, 1, 5);
+    is_as_before(5);
+    steps_for(&n, 1, 300);
+    assert_int_equal(srt_node_stats(n.node).shards, 5);
+    assert_string_equal(kinds_found(&f, SERIATIM_NO_QUEUE, 0), "");
+    write_layout(2, 5, 5);
+    move_with(&n, 1, 2);
+    is_as_before(2);
+    steps_for(&n, 1, 500);
+    assert_int_equal(srt_node_stats(n.node).shards, 2); /* the others were given up */
+    assert_string_equal(kinds_found(&f, SERIATIM_NO_QUEUE, 0), "");
+    assert_int_equal(metrics(&f).length, IDS - IDS / 10); /* but for those parked */
+    live_stop(&n);
+    close_queue(&f);
+}
+
+static void test_a_server_that_starts_while_ids_move_goes_on(void **state)
+{
+    fixture f = open_queue(3, "list");
+    live_node n;
+    move m;
+    (void)state;
+    fill_waiting(&f);
+    remember(3);
+    move_begin(&m, 7);
+    freeReplyObject(depart(&m, 0, "id-0 id-1 id-2 id-3 id-4 id-5 id-6 id-7 id-8 id-9"));
+    live_start(&n, "mover", 3, 0, NULL);
+    move_with(&n, 1, 7);
+    is_as_before(7);
+    live_stop(&n);
+    assert_string_equal(kinds_found(&f, SERIATIM_NO_QUEUE, 0), "");
+    close_queue(&f);
+}
+
+/* The next layout is there, and a failover has brought back a batch of the last move. */
+static void test_a_batch_of_an_earlier_layout_is_finished(void **state)
+{
+    fixture f = open_queue(3, "list");
+    char all[IDS * 8] = "";
+    live_node n;
+    move m;
+    int i;
+    (void)state;
+    fill_waiting(&f);
+    remember(3);
+    move_begin(&m, 5);
+    for (i = 0; i < IDS; i++)
+        if (seriatim_shard_of(id_of(i), strlen(id_of(i)), 3) == 0)
+            snprintf(all + strlen(all), sizeof all - strlen(all), "%s ", id_of(i));
+    while (move_source(&m, 1) + move_source(&m, 2))
+        ;
+    freeReplyObject(depart(&m, 0, all));
+    write_quiet(5);
+    live_start(&n, "mover", 3, 0, NULL);
+    move_with(&n, 1, 5);
+    for (i = 0; i < 5000 && open_batches(); i++)
+        live_step(&n);
+    are_as_before(5, 0);
+    live_stop(&n);
+    close_queue(&f);
+}
+
+/* Lost answers: each request that has none is sent again, and some of what the mover does begins anew. */
+static void test_a_move_ends_though_connections_end_at_any_answer(void **state)
+{
+    fixture f = open_queue(3, "list");
+    live_node nodes[2];
+    (void)state;
+    fill_waiting(&f);
+    remember(3);
+    live_start(&nodes[0], "one", 3, 0, NULL);
+    live_start(&nodes[1], "two", 3, 0, NULL);
+    steps_for(nodes, 2, 300);
+    nodes[0].cut = nodes[1].cut = 30;
+    write_layout(4, 3, 4);
+    move_with(nodes, 2, 4);
+    is_as_before(4);
+    write_layout(1, 4, 4);
+    move_with(nodes, 2, 1);
+    is_as_before(1);
+    nodes[0].cut = nodes[1].cut = 0;
+    live_stop(&nodes[0]);
+    live_stop(&nodes[1]);
+    assert_string_equal(kinds_found(&f, SERIATIM_NO_QUEUE, 0), "");
+    close_queue(&f);
+}
+
+/* Each answer that a server gets while it moves a few ids is lost once. */
+static void test_a_move_ends_whatever_answer_is_lost(void **state)
+{
+    fixture f = open_queue(3, "list");
+    unsigned shards = 3, rounds = getenv("SOAK") ? 400 : 12, round;
+    live_node n;
+    (void)state;
+    fill_waiting(&f);
+    remember(3);
+    live_start(&n, "mover", 3, 0, NULL);
+    steps_for(&n, 1, 200);
+    for (round = 1; round <= rounds; round++) {
+        unsigned next = shards == 3 ? 5 : 3;
+        n.cut_at = n.inputs + round;
+        write_layout(next, shards, 5);
+        move_with(&n, 1, next);
+        is_as_before(next);
+        shards = next;
+    }
+    live_stop(&n);
+    assert_string_equal(kinds_found(&f, SERIATIM_NO_QUEUE, 0), "");
+    close_queue(&f);
+}
+
+/* A server dies in the middle of the move, at another answer each time; another one takes its shards. */
+static void test_a_move_ends_though_servers_die(void **state)
+{
+    fixture f = open_queue(3, "list");
+    live_node nodes[2];
+    unsigned shards = 3, round;
+    (void)state;
+    fill_waiting(&f);
+    remember(3);
+    live_start(&nodes[0], "one", 3, 0, NULL);
+    live_start(&nodes[1], "two", 3, 0, NULL);
+    steps_for(nodes, 2, 300);
+    for (round = 0; round < 4; round++) {
+        unsigned next = round % 2 ? 3 : 5, dies = round % 2;
+        size_t inputs = nodes[dies].inputs + 10 + 17 * round;
+        char id[8];
+        write_layout(next, shards, 5);
+        while (nodes[dies].inputs < inputs) {
+            live_step(&nodes[0]);
+            live_step(&nodes[1]);
+        }
+        live_kill(&nodes[dies]);
+        snprintf(id, sizeof id, "n%u", round);
+        live_start(&nodes[dies], id, 3, 0, NULL);
+        move_with(nodes, 2, next);
+        is_as_before(next);
+        shards = next;
+    }
+    live_stop(&nodes[0]);
+    live_stop(&nodes[1]);
+    assert_string_equal(kinds_found(&f, SERIATIM_NO_QUEUE, 0), "");
+    close_queue(&f);
+}
+
+/* ---- Who begins it ---------------------------------------------------------------------------- */
+
+static srt_resharding reshard(const fixture *f, unsigned shards)
+{
+    assert_int_equal(srt_reshard_begin(f->client, f->queue, shards), SERIATIM_OK);
+    assert_int_equal(drive(f->link), SERIATIM_OK);
+    return *srt_reshard_result(f->client);
+}
+
+static srt_resharding resharding(const fixture *f)
+{
+    assert_int_equal(srt_reshard_look_begin(f->client, f->queue), SERIATIM_OK);
+    assert_int_equal(drive(f->link), SERIATIM_OK);
+    return *srt_reshard_result(f->client);
+}
+
+static void refuses(const fixture *f, unsigned shards, const char *message)
+{
+    int status = srt_reshard_begin(f->client, f->queue, shards);
+    if (status == SERIATIM_OK)
+        status = drive(f->link);
+    assert_int_equal(status, SERIATIM_INVALID);
+    assert_string_equal(seriatim_client_error(f->client)->message, message);
+}
+
+static int is_paused(unsigned shard)
+{
+    redisReply *reply = redis("GET seriatim:{Q/%u}:state", shard);
+    int paused = reply->str[SRT_STATE_FLAGS] & SRT_FLAG_PAUSED;
+    freeReplyObject(reply);
+    return paused;
+}
+
+static void test_who_begins_a_move_says_so_once(void **state)
+{
+    fixture f = open_queue(3, "list");
+    live_node n;
+    srt_resharding r;
+    (void)state;
+    refuses(&f, 5, "there is no such queue");
+    fill_waiting(&f);
+    remember(3);
+    refuses(&f, 3, "the queue has 3 shards already");
+    refuses(&f, 0, "shards must be from 1 to 4096, not 0");
+    refuses(&f, 4097, "shards must be from 1 to 4096, not 4097");
+    act(&f, SERIATIM_PAUSE);
+    r = reshard(&f, 5);
+    assert_int_equal(r.begun, 1);
+    assert_int_equal(r.servers, 0);
+    assert_int_equal(r.from, 3);
+    assert_int_equal(r.to, 5);
+    assert_true(is_paused(4)); /* as all shards of the queue are */
+    r = reshard(&f, 5);
+    assert_int_equal(r.begun, 0);
+    refuses(&f, 7, "the queue is being given 5 shards; wait until that has ended");
+    assert_int_equal(resharding(&f).sources_left, 3);
+    live_start(&n, "mover", 3, 0, NULL);
+    move_with(&n, 1, 5);
+    is_as_before(5);
+    r = resharding(&f);
+    assert_int_equal(r.sources_left, 0);
+    assert_int_equal(r.from, 5);
+    assert_int_equal(r.to, 5);
+    r = reshard(&f, 2); /* the server hears of it by a message */
+    assert_int_equal(r.servers, 1);
+    move_with(&n, 1, 2);
+    is_as_before(2);
+    act(&f, SERIATIM_RESUME);
+    live_stop(&n);
+    close_queue(&f);
+}
+
+static void test_a_server_that_cannot_move_ids_is_named(void **state)
+{
+    fixture f = open_queue(3, "list");
+    (void)state;
+    push(&f, "a", "1", later);
+    REDIS("ZADD seriatim:{/nodes}:alive 9000000000000 old");
+    REDIS("HSET seriatim:{/nodes}:info old %s", description_of_q());
+    assert_int_equal(srt_reshard_begin(f.client, f.queue, 5), SERIATIM_OK);
+    assert_int_equal(drive(f.link), SERIATIM_UNSUPPORTED);
+    assert_non_null(strstr(seriatim_client_error(f.client)->message, "the node old serves the queue"));
+    REDIS("DEL seriatim:{/nodes}:alive seriatim:{/nodes}:info");
+    assert_true(is_quiet(3));
+    close_queue(&f);
+}
+
+/* ---- Replicas --------------------------------------------------------------------------------- */
+
+/* A batch that has left its shard goes on only when the replica has it. */
+static void test_a_batch_waits_for_the_replica(void **state)
+{
+    fixture f = open_queue(3, "list");
+    redis_process replica;
+    char master[16];
+    const char *words[] = {"--port", "0", "--repl-diskless-sync-delay", "0", "--replicaof", "127.0.0.1", master, NULL};
+    live_node n;
+    int i;
+    (void)state;
+    snprintf(master, sizeof master, "%d", free_port());
+    REDIS("CONFIG SET port %s", master);
+    REDIS("CONFIG SET repl-diskless-sync-delay 0");
+    memset(&replica, 0, sizeof replica);
+    assert_int_equal(redis_make_folder(&replica), 0);
+    assert_int_equal(redis_run(&replica, words), 0);
+    assert_int_equal(redis_wait(&replica), 0);
+    fill_waiting(&f);
+    remember(3);
+    for (i = 0; i < 2000 && !has_online_replica(); i++)
+        pause_ms(5);
+    live_start(&n, "mover", 3, 0, NULL);
+    steps_for(&n, 1, 300);
+    write_layout(5, 3, 5);
+    for (i = 0; i < 20000 && n.node->workers[0]->old_count == 0; i++)
+        live_step(&n);
+    kill(replica.pid, SIGSTOP);
+    steps_for(&n, 1, 1500);
+    assert_true(open_batches() == 1); /* one mover at a time; it waits behind its departure or arrival */
+    kill(replica.pid, SIGCONT);
+    move_with(&n, 1, 5);
+    is_as_before(5);
+    live_stop(&n);
+    redis_remove(&replica);
+    close_queue(&f);
+}
+
+/* ---- While jobs run -------------------------------------------------------------------------- */
+
+#define BUSY 100
+#define EACH 6
+
+/* Each payload once, in its order, under fences that rise. */
+static void check_runs(void)
+{
+    int seen[BUSY] = {0};
+    int64_t fences[BUSY] = {0};
+    size_t i;
+    assert_int_equal(run_log.count, BUSY * EACH);
+    for (i = 0; i < run_log.count; i++) {
+        int id = atoi(run_log.runs[i].id + 3);
+        assert_int_equal(atoi(run_log.runs[i].payload), seen[id]);
+        assert_true(run_log.runs[i].fence >= fences[id]);
+        fences[id] = run_log.runs[i].fence;
+        seen[id]++;
+    }
+}
+
+static void test_jobs_run_once_and_in_order_while_their_ids_move(void **state)
+{
+    fixture f = open_queue(3, "list");
+    live_node nodes[2];
+    int i, p;
+    char payload[16];
+    (void)state;
+    run_log.count = 0;
+    live_lease_ms = 20000; /* no node is taken for dead */
+    for (p = 0; p < EACH; p++)
+        for (i = 0; i < BUSY; i++) {
+            snprintf(payload, sizeof payload, "%d", p);
+            push(&f, id_of(i), payload, none);
+        }
+    live_start(&nodes[0], "one", 3, 2, &run_log);
+    live_start(&nodes[1], "two", 3, 2, &run_log);
+    nodes[0].run_ms = nodes[1].run_ms = 10;
+    nodes[0].cut = nodes[1].cut = 15;
+    write_layout(5, 3, 5);
+    move_with(nodes, 2, 5);
+    write_layout(2, 5, 5);
+    move_with(nodes, 2, 2);
+    for (i = 0; i < 3000 && run_log.count < BUSY * EACH; i++)
+        steps_for(nodes, 2, 10);
+    check_runs();
+    live_lease_ms = 1000;
+    assert_int_equal(srt_node_stats(nodes[0].node).refused + srt_node_stats(nodes[1].node).refused, 0);
+    live_stop(&nodes[0]);
+    live_stop(&nodes[1]);
+    assert_string_equal(kinds_found(&f, SERIATIM_NO_QUEUE, 0), "");
+    close_queue(&f);
+}
+
+/*
+ * The settle is executed and its answer lost; then the shard gets another layout, so the copy that is sent again is
+ * refused. Its number tells that it was executed.
+ */
+static void test_a_settle_whose_answer_is_lost_before_a_turn_counts_once(void **state)
+{
+    fixture f = open_queue(1, "list");
+    live_node n;
+    move m;
+    int i;
+    (void)state;
+    run_log.count = 0;
+    live_lease_ms = 20000;
+    push(&f, "a", "1", none);
+    live_start(&n, "one", 1, 1, &run_log);
+    for (i = 0; i < 5000 && srt_node_stats(n.node).processed == 0; i++)
+        live_step(&n); /* Redis knows the scripts */
+    push(&f, "b", "1", none);
+    for (i = 0; i < 5000 && (run_log.count < 2 || n.held[0]); i++)
+        live_step(&n);
+    n.is_deaf = 1; /* what has ended is held for some ms before its settle is written */
+    for (i = 0; i < 5000 && metrics(&f).processed < 2; i++)
+        live_step(&n);
+    assert_int_equal(metrics(&f).processed, 2);
+    assert_int_equal(srt_node_stats(n.node).processed, 1);
+    live_cut(&n);
+    n.is_deaf = 0;
+    move_begin(&m, 2);
+    for (i = 0; i < 5000 && srt_node_stats(n.node).processed + srt_node_stats(n.node).refused < 2; i++)
+        live_step(&n);
+    assert_int_equal(srt_node_stats(n.node).refused, 0);
+    assert_int_equal(srt_node_stats(n.node).processed, 2);
+    move_with(&n, 1, 2);
+    assert_int_equal(run_log.count, 2);
+    live_lease_ms = 1000;
+    live_stop(&n);
+    close_queue(&f);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_a_running_server_moves_the_ids_of_its_queue),
+        cmocka_unit_test(test_a_server_that_starts_while_ids_move_goes_on),
+        cmocka_unit_test(test_a_move_ends_though_connections_end_at_any_answer),
+        cmocka_unit_test(test_a_move_ends_whatever_answer_is_lost),
+        cmocka_unit_test(test_a_move_ends_though_servers_die),
+        cmocka_unit_test(test_who_begins_a_move_says_so_once),
+        cmocka_unit_test(test_a_server_that_cannot_move_ids_is_named),
+        cmocka_unit_test(test_a_batch_waits_for_the_replica),
+        cmocka_unit_test(test_a_batch_of_an_earlier_layout_is_finished),
+        cmocka_unit_test(test_jobs_run_once_and_in_order_while_their_ids_move),
+        cmocka_unit_test(test_a_settle_whose_answer_is_lost_before_a_turn_counts_once),
+    };
+    int status;
+    if (getenv("ONLY"))
+        cmocka_set_test_filter(getenv("ONLY"));
+    status = cmocka_run_group_tests(tests, start_server, stop_server);
+    while (before[0] || before[IDS - 1]) {
+        int i;
+        for (i = 0; i < IDS; i++) {
+            free(before[i]);
+            before[i] = NULL;
+        }
+    }
+    return status;
+}
