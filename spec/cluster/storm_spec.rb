@@ -17,7 +17,7 @@ RSpec.describe "Storms on a Redis Cluster" do
   def logs = kit.processes.map(&:log).join
 
   def figures(name, done, verdict)
-    Figures.note("F38", "#{name}: #{done.keys.join(", ")}", done.values.join(", "))
+    Figures.note("F38", "#{name}: #{done.keys.join(", ").tr("_", " ")}", done.values.join(", "))
     Figures.note("F38", "#{name}: pushes acknowledged, runs", [kit.journal.lines.count { |line| line.kind == "pushed" }, verdict.begun].join(", "))
     Figures.note("F38", "#{name}: lost, out of order, concurrent", [verdict.lost, verdict.reordered, verdict.concurrent].map(&:size).join(", "))
     Figures.note("F38", "#{name}: numbers run more than once", verdict.repeated.size)
