@@ -185,6 +185,7 @@
 #include "node/settle.c"
 #include "node/slice.c"
 #include "node/claim.c"
+#include "node/mover_steps.c"
 #include "node/mover_batch.c"
 #include "node/mover_end.c"
 #include "node/mover.c"

@@ -117,10 +117,10 @@ static int generation_reply(srt_node *n, srt_request *r, const srt_reply *reply,
         return srt_cluster_again(&n->cluster, r) == SERIATIM_OK ? status : SERIATIM_NOMEM;
     if (r->kind == SRT_ASK_MOVE)
         srt_mover_answered(n, r, reply, now);
-    else if (r->kind == SRT_ASK_TURN)
-        srt_shard_turn_answered(n, r, reply, now);
-    else
+    else if (r->kind == SRT_ASK_FOLLOW)
         srt_node_followed(n, r, reply, now);
+    else if (srt_shard_turn_answered(n, r, reply, now))
+        srt_mover_finish(n, r->subject, &reply->tokens[3], now);
     srt_cluster_done(&n->cluster, r);
     return SERIATIM_OK;
 }
@@ -142,6 +142,8 @@ static int command_reply(srt_node *n, srt_request *r, const srt_reply *reply, in
         srt_node_tell(n, SERIATIM_EVENT_WARNING, status, "%s", error->message);
     if (status == SERIATIM_OK && kind == SRT_ASK_LAYOUT)
         status = srt_node_layout_known(n, r, reply, now, error);
+    if (status == SERIATIM_OK && kind == SRT_ASK_LAYOUT && r->number == SRT_LAYOUT_LOOK)
+        srt_node_see_layout(n, r->place, srt_layout_of(reply), now);
     if (status == SERIATIM_READONLY || status == SERIATIM_LOADING ||
         (status != SERIATIM_OK && kind == SRT_ASK_LAYOUT && n->shard_count == 0)) {
         srt_cluster_again(&n->cluster, r);

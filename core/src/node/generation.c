@@ -290,13 +290,13 @@ static void turn_all(srt_node *n, srt_queue *queue, int64_t now)
 }
 
 /* {OK, SAME, OPEN or NEWER; its generation; the text of its layout}. */
-void srt_shard_turn_answered(srt_node *n, srt_request *r, const srt_reply *reply, int64_t now)
+int srt_shard_turn_answered(srt_node *n, srt_request *r, const srt_reply *reply, int64_t now)
 {
     srt_shard *s = r->subject;
     const srt_token *t = reply->tokens;
     seriatim_error error;
     if (!s)
-        return;
+        return 0;
     s->turning = 0;
     if (srt_reply_status(t, &error) != SERIATIM_OK) {
         srt_node_tell(n, SERIATIM_EVENT_WARNING, error.status, "shard %.*s: %s", (int)s->keys->prefix.len - 1,
@@ -306,10 +306,11 @@ void srt_shard_turn_answered(srt_node *n, srt_request *r, const srt_reply *reply
         s->turned = r->number;
         srt_node_wake(n, s, now);
     } else if (srt_reply_is_list(reply, 3) && srt_token_is(&t[1], "OPEN")) {
-        srt_mover_finish(n, s, &t[3], now);
+        return 1;
     } else {
         if (srt_reply_is_list(reply, 3) && srt_token_is(&t[1], "NEWER") && srt_token_int(&t[2]) > 0)
             follow_begin(n, s->worker, t[3].data, t[3].len, now);
         srt_node_wake(n, s, now + FOLLOW_PAUSE_MS);
     }
+    return 0;
 }

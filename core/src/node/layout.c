@@ -236,10 +236,9 @@ static void tell_of_settings(srt_node *n, const srt_queue *queue, const char *wh
     srt_bytes_free(&text);
 }
 
-/* Takes over settings that another server wrote, and sees whether the layout is another one. */
-static void settings_seen(srt_node *n, size_t worker, const srt_reply *reply, int64_t now)
+/* Takes over settings that another server wrote. */
+static void settings_seen(srt_node *n, srt_queue *queue, const srt_reply *reply)
 {
-    srt_queue *queue = n->workers[worker];
     srt_settings before = queue->now;
     seriatim_error error;
     int absent, status;
@@ -249,8 +248,6 @@ static void settings_seen(srt_node *n, size_t worker, const srt_reply *reply, in
         srt_node_tell(n, SERIATIM_EVENT_WARNING, status, "%s", error.message);
     else if (!absent)
         tell_of_settings(n, queue, "another server", &before);
-    if (status == SERIATIM_OK && !absent)
-        srt_node_see_layout(n, worker, srt_layout_of(reply), now);
     srt_node_wake_threads(n); /* serial_shards may let more run */
 }
 
@@ -294,7 +291,7 @@ int srt_node_layout_known(srt_node *n, const srt_request *r, const srt_reply *re
     else if (r->number == SRT_LAYOUT_SET)
         settings_written(n, queue, now);
     else
-        settings_seen(n, r->place, reply, now);
+        settings_seen(n, queue, reply);
     if (status == SERIATIM_OK && n->layouts.missing == 0) {
         status = n->shard_count == 0 ? make_first_shards(n, now) : serve_added(n, r->place, now);
         if (status != SERIATIM_OK)

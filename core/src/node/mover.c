@@ -14,70 +14,11 @@
 static const char *const move_kinds[] = {"jobs", "scheduled", "dead", "scores", "events", "notices"};
 #define MOVE_KINDS (sizeof move_kinds / sizeof *move_kinds)
 
-/* The next call of a scan is the first one of a new scan. */
-static void mover_scan_begin(srt_mover *m)
-{
-    m->kind = 0;
-    m->scanning = 0;
-    m->listed = 0;
-    strcpy(m->cursor, "0");
-}
-
-/* ---- Ids ------------------------------------------------------------------------------------- */
-
-const char *srt_move_id_bytes(const srt_move_id *id)
-{
-    return (const char *)(id + 1);
-}
-
-const char *srt_move_part(const srt_move_id *id)
-{
-    return srt_move_id_bytes(id) + id->id_len;
-}
-
-const char *srt_move_letters(const srt_move_id *id)
-{
-    return srt_move_part(id) + id->part_len;
-}
-
-srt_move_id *srt_move_id_new(srt_node *n, unsigned target, const srt_token *id, const srt_token *part,
-                             const srt_token *letters)
-{
-    size_t part_len = part ? part->len : 0, letters_len = letters ? letters->len : 0;
-    srt_move_id *made = srt_alloc(n->mem, sizeof *made + id->len + part_len + letters_len);
-    char *at = (char *)(made + 1);
-    if (!made)
-        return NULL;
-    made->target = target;
-    made->id_len = id->len;
-    made->part_len = part_len;
-    made->letters_len = letters_len;
-    memcpy(at, id->data, id->len);
-    if (part_len)
-        memcpy(at + id->len, part->data, part_len);
-    if (letters_len)
-        memcpy(at + id->len + part_len, letters->data, letters_len);
-    return made;
-}
-
-void srt_move_id_free(srt_node *n, srt_move_id *id)
-{
-    srt_free(n->mem, id, sizeof *id + id->id_len + id->part_len + id->letters_len);
-}
-
-static void drop_found(srt_node *n, srt_mover *m)
-{
-    unsigned target;
-    for (target = 0; m->found && target < m->layout.shards; target++) {
-        while (m->found[target]) {
-            srt_move_id *id = m->found[target];
-            m->found[target] = id->next;
-            srt_move_id_free(n, id);
-        }
-        m->found_counts[target] = 0;
-    }
-    m->found_total = 0;
-}
+/* What the steps call of this file, which calls them. */
+static void step_send(srt_node *n, srt_shard *s, int64_t now);
+static void mover_choose(srt_node *n, srt_shard *s, int64_t now);
+static void mover_sure(srt_node *n, srt_shard *s, int64_t now);
+static const srt_move_table move_table = {step_send, mover_choose, mover_sure};
 
 /* ---- Life ------------------------------------------------------------------------------------ */
 
@@ -89,11 +30,12 @@ static srt_mover *mover_new(srt_node *n, srt_shard *s, const srt_layout *layout)
     m->layout = *layout;
     m->limit = MOVE_FIRST_LIMIT;
     m->pause_ms = MOVE_RETRY_MS;
-    mover_scan_begin(m);
+    srt_move_scan_begin(m);
     srt_bytes_init(&m->slice, n->mem);
     m->found = srt_alloc(n->mem, layout->shards * sizeof *m->found);
     m->found_counts = srt_alloc(n->mem, layout->shards * sizeof *m->found_counts);
     s->mover = m;
+    n->moves.table = &move_table;
     if (m->found && m->found_counts)
         return m;
     srt_mover_free(n, s);
@@ -105,7 +47,7 @@ void srt_mover_free(srt_node *n, srt_shard *s)
     srt_mover *m = s->mover;
     if (!m)
         return;
-    drop_found(n, m);
+    srt_move_drop_found(n, m);
     srt_move_drop_batch(n, m);
     srt_bytes_free(&m->slice);
     srt_free(n->mem, m->found, m->layout.shards * sizeof *m->found);
@@ -151,51 +93,6 @@ static int is_its_turn(srt_node *n, srt_shard *s, int64_t now)
     return 1;
 }
 
-void srt_move_rest(srt_node *n, srt_shard *s, int64_t rest_ms, int64_t now)
-{
-    size_t i;
-    if (n->moves.shard != s)
-        return;
-    n->moves.shard = NULL;
-    n->moves.at = now + rest_ms;
-    for (i = 0; i < n->shard_count; i++)
-        if (n->shards[i]->mover && n->shards[i] != s)
-            srt_node_wake(n, n->shards[i], n->moves.at);
-    srt_node_wake(n, s, n->moves.at + 1);
-}
-
-/* ---- Requests -------------------------------------------------------------------------------- */
-
-/*
- * An open batch of an earlier layout was brought back by a failover. Its destinations may have been turned, and by the
- * later layout its ids lie there as well, or leave from there.
- */
-srt_request *srt_move_request(srt_node *n, srt_shard *s, unsigned number, int script)
-{
-    srt_request *r;
-    if (number >= s->queue->shards_known)
-        return NULL;
-    r = srt_session_begin(srt_cluster_pool(&n->cluster), script, &s->queue->shards[number]->args, SRT_SHARD_KEYS);
-    if (!r)
-        return NULL;
-    r->kind = SRT_ASK_MOVE;
-    r->subject = s;
-    r->place = number;
-    r->number = ++n->moves.serial;
-    srt_request_int(r, s->mover->finishes && number != s->index ? s->queue->generation : s->mover->layout.generation);
-    return r;
-}
-
-void srt_move_send(srt_node *n, srt_shard *s, srt_request *r, int64_t now)
-{
-    srt_mover *m = s->mover;
-    m->serial = n->moves.serial;
-    if (r && srt_cluster_send(&n->cluster, r) == SERIATIM_OK)
-        m->asking = 1;
-    else
-        srt_move_anew(n, s, MOVE_REFUSED_MS, now);
-}
-
 static void mover_scan_send(srt_node *n, srt_shard *s, int64_t now)
 {
     srt_mover *m = s->mover;
@@ -223,68 +120,23 @@ static void step_send(srt_node *n, srt_shard *s, int64_t now)
         srt_move_batch_send(n, s, now);
 }
 
-void srt_move_go(srt_node *n, srt_shard *s, srt_move_step step, int64_t now)
-{
-    s->mover->step = step;
-    if (s->mover->at > now || n->moves.shard != s)
-        srt_node_wake(n, s, s->mover->at > now ? s->mover->at : now);
-    else
-        step_send(n, s, now);
-}
-
-void srt_move_anew(srt_node *n, srt_shard *s, int64_t pause_ms, int64_t now)
-{
-    srt_mover *m = s->mover;
-    drop_found(n, m);
-    srt_move_drop_batch(n, m);
-    m->asking = 0;
-    mover_scan_begin(m);
-    m->step = SRT_MOVE_ASK;
-    m->at = now + pause_ms;
-    srt_move_rest(n, s, 0, now);
-    srt_node_wake(n, s, m->at);
-}
-
 /* ---- Replicas -------------------------------------------------------------------------------- */
-
-static void take_sure(srt_node *n, srt_shard *s, srt_sure sure, int64_t now)
-{
-    srt_mover *m = s->mover;
-    m->asking = sure == SRT_SURE_ASKED;
-    if (sure == SRT_SURE_LATER) {
-        m->at = now + 5 * MOVE_RETRY_MS;
-        srt_node_wake(n, s, m->at);
-    } else if (sure == SRT_SURE_LOST) {
-        srt_move_anew(n, s, MOVE_RETRY_MS, now);
-    } else if (sure == SRT_SURE) {
-        if (m->step == SRT_MOVE_OPENED)
-            srt_move_bring(n, s, now);
-        else if (m->step == SRT_MOVE_ARRIVED)
-            srt_move_arrived(n, s, now);
-        else
-            srt_move_end_sure(n, s, now);
-    }
-}
-
-void srt_move_make_sure(srt_node *n, srt_shard *s, srt_move_step step, int64_t now)
-{
-    srt_mover *m = s->mover;
-    srt_request like;
-    if (m->step != step)
-        srt_written_note(n, &m->written);
-    m->step = step;
-    memset(&like, 0, sizeof like);
-    like.kind = SRT_ASK_MOVE;
-    like.subject = s;
-    like.place = s->index;
-    like.number = m->serial = ++n->moves.serial;
-    take_sure(n, s, srt_sure_ask(n, &m->written, &like), now);
-}
 
 static int waits_for_replicas(const srt_mover *m)
 {
     return m->step == SRT_MOVE_OPENED || m->step == SRT_MOVE_ARRIVED || m->step == SRT_MOVE_LIFTED ||
            m->step == SRT_MOVE_IS_OUT || m->step == SRT_MOVE_POLLED;
+}
+
+/* They have what the step has written. */
+static void mover_sure(srt_node *n, srt_shard *s, int64_t now)
+{
+    if (s->mover->step == SRT_MOVE_OPENED)
+        srt_move_bring(n, s, now);
+    else if (s->mover->step == SRT_MOVE_ARRIVED)
+        srt_move_arrived(n, s, now);
+    else
+        srt_move_end_sure(n, s, now);
 }
 
 void srt_node_moves_lost(srt_node *n, int64_t now)
@@ -354,7 +206,7 @@ static void mover_scan_answered(srt_node *n, srt_shard *s, const srt_reply *repl
         }
     if (strcmp(m->cursor, "0") == 0)
         m->kind++;
-    srt_move_choose(n, s, now);
+    mover_choose(n, s, now);
 }
 
 static unsigned fullest(const srt_mover *m)
@@ -375,14 +227,14 @@ static void mover_scan_ended(srt_node *n, srt_shard *s, int64_t now)
         srt_move_go(n, s, SRT_MOVE_TICK, now);
         return;
     }
-    mover_scan_begin(m);
+    srt_move_scan_begin(m);
     m->step = SRT_MOVE_SCAN;
     m->at = now + (pause > MOVE_SCAN_AGAIN_MS ? pause : MOVE_SCAN_AGAIN_MS);
     srt_move_rest(n, s, 0, now);
     srt_node_wake(n, s, m->at);
 }
 
-void srt_move_choose(srt_node *n, srt_shard *s, int64_t now)
+static void mover_choose(srt_node *n, srt_shard *s, int64_t now)
 {
     srt_mover *m = s->mover;
     int is_over = m->kind == MOVE_KINDS;
@@ -402,16 +254,6 @@ void srt_move_choose(srt_node *n, srt_shard *s, int64_t now)
 
 /* ---- Answers --------------------------------------------------------------------------------- */
 
-int srt_move_is_list(srt_node *n, srt_shard *s, const srt_reply *reply, size_t count, int64_t now)
-{
-    if (srt_reply_is_list(reply, count))
-        return 1;
-    srt_node_tell(n, SERIATIM_EVENT_WARNING, SERIATIM_PROTOCOL, "shard %.*s: ids do not move: %s",
-                  (int)s->keys->prefix.len - 1, s->keys->prefix.data, "an answer of a form that no script gives");
-    srt_move_anew(n, s, MOVE_REFUSED_MS, now);
-    return 0;
-}
-
 /* No batch is open. */
 static void asked(srt_node *n, srt_shard *s, int64_t now)
 {
@@ -422,7 +264,7 @@ static void asked(srt_node *n, srt_shard *s, int64_t now)
         srt_shard_turn(n, s, now);
         return;
     }
-    srt_move_choose(n, s, now);
+    mover_choose(n, s, now);
 }
 
 static void refused(srt_node *n, srt_shard *s, const srt_request *r, const seriatim_error *error, int64_t now)
@@ -454,7 +296,7 @@ void srt_mover_answered(srt_node *n, srt_request *r, const srt_reply *reply, int
         return;
     }
     if (waits_for_replicas(m)) {
-        take_sure(n, s, srt_sure_answered(n, &m->written, r, reply), now);
+        srt_move_take_sure(n, s, srt_sure_answered(n, &m->written, r, reply), now);
         return;
     }
     if (srt_reply_status(&reply->tokens[0], &error) != SERIATIM_OK) {

@@ -76,6 +76,14 @@ struct srt_mover {
     unsigned asked; /* shard that is told the tick, or asked whether it is out */
 };
 
+/* What mover.c does for the files that it calls. */
+struct srt_move_table {
+    void (*send)(srt_node *node, srt_shard *shard, int64_t now);   /* does the step */
+    void (*choose)(srt_node *node, srt_shard *shard, int64_t now); /* what follows a batch, or a slice of the scan */
+    void (*sure)(srt_node *node, srt_shard *shard, int64_t now);   /* the replicas have what the step has written */
+};
+
+/* mover_steps.c */
 const char *srt_move_id_bytes(const srt_move_id *id);
 const char *srt_move_part(const srt_move_id *id);
 const char *srt_move_letters(const srt_move_id *id);
@@ -96,8 +104,9 @@ void srt_move_anew(srt_node *node, srt_shard *shard, int64_t pause_ms, int64_t n
 void srt_move_rest(srt_node *node, srt_shard *shard, int64_t rest_ms, int64_t now);
 /* Asks whether the replicas have what this answer has told; then the step is done. */
 void srt_move_make_sure(srt_node *node, srt_shard *shard, srt_move_step step, int64_t now);
-/* What follows a batch, or a slice of the scan. */
-void srt_move_choose(srt_node *node, srt_shard *shard, int64_t now);
+void srt_move_take_sure(srt_node *node, srt_shard *shard, srt_sure sure, int64_t now);
+void srt_move_drop_found(srt_node *node, srt_mover *mover);
+void srt_move_scan_begin(srt_mover *mover);
 /* Did the answer tell a list of texts and numbers of this length at least? If not, the mover begins anew. */
 int srt_move_is_list(srt_node *node, srt_shard *shard, const srt_reply *reply, size_t count, int64_t now);
 

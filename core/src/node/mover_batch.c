@@ -11,16 +11,6 @@
 #define BATCH_REST_MOST_MS 400
 #define BATCH_FULL_MS 1000 /* until a Redis that is full is tried again */
 
-void srt_move_drop_batch(srt_node *n, srt_mover *m)
-{
-    while (m->batch) {
-        srt_move_id *id = m->batch;
-        m->batch = id->next;
-        srt_move_id_free(n, id);
-    }
-    m->sliced = NULL;
-}
-
 /* ---- Requests -------------------------------------------------------------------------------- */
 
 /* Asks for an open batch, or opens one with ids of m->target, which are forgotten: another scan lists what stays. */
@@ -149,7 +139,7 @@ void srt_move_opened(srt_node *n, srt_shard *s, const srt_reply *reply, int64_t 
     if (!srt_move_is_list(n, s, reply, 3, now))
         return;
     if (srt_token_int(&reply->tokens[1]) == 0) {
-        srt_move_choose(n, s, now); /* all of these ids run, or have gone */
+        n->moves.table->choose(n, s, now); /* all of these ids run, or have gone */
         return;
     }
     if (batch_take(n, m, reply) != SERIATIM_OK || !m->batch) {
@@ -255,7 +245,7 @@ static void batch_ended(srt_node *n, srt_shard *s, int64_t now)
     if (!m->has_slices && took > BATCH_LONG_MS)
         m->limit = m->limit / 2 > BATCH_LEAST ? m->limit / 2 : BATCH_LEAST;
     srt_move_rest(n, s, is_busy(s) ? (rest < BATCH_REST_MOST_MS ? rest : BATCH_REST_MOST_MS) : 0, now);
-    srt_move_choose(n, s, now);
+    n->moves.table->choose(n, s, now);
 }
 
 static void departed(srt_node *n, srt_shard *s, const srt_reply *reply, int64_t now)

@@ -6,7 +6,7 @@
  * host), timers.c, masters.c (which Redis has a shard), shard_request.c, ready_shards.c (which shard is taken from
  * next), quarantine.c, heartbeat_fields.c (what a node reports of its process), heartbeat.c (heartbeats, which nodes
  * live), notice.c (retries_exhausted), the life of a shard (shard.h: batch.c, hold.c, recall.c, offer.c, recover.c,
- * acquire.c, settle.c, slice.c, claim.c, mover.h: mover.c, mover_batch.c, mover_end.c; shard.c), checkpoint.c (payloads
+ * acquire.c, settle.c, slice.c, claim.c, mover.h: mover_steps.c, mover_batch.c, mover_end.c, mover.c; shard.c), checkpoint.c (payloads
  * that are done before their run ends), delivery.c (what threads hold), sample.c (histories of all queues), run_times.c
  * (how long perform took), and the life of the node: node.c, layout.c, replicas.c (what a connection wrote is on them),
  * generation.c (a layout that changed), follow.c (the map of a cluster), connection.c, tick.c.
@@ -49,6 +49,7 @@ typedef enum srt_telling {
 } srt_telling;
 
 typedef struct srt_mover srt_mover; /* mover.h */
+typedef struct srt_move_table srt_move_table;
 
 typedef enum srt_shard_state { SRT_FOREIGN, SRT_ACQUIRING, SRT_OWNED, SRT_GIVING_UP } srt_shard_state;
 
@@ -320,7 +321,8 @@ struct srt_node {
         srt_shard *shard; /* whose mover works; NULL: none */
         int64_t at;       /* when the next one may */
         int64_t serial;   /* of the last request */
-        int warned;       /* the host was told once that ROLE or WAIT was refused */
+        const srt_move_table *table;
+        int warned; /* the host was told once that ROLE or WAIT was refused */
     } moves;
     int64_t follow_at; /* when to go on with a layout that is followed; SRT_NEVER: at an answer */
 
@@ -514,7 +516,8 @@ void srt_node_hear_layout(srt_node *node, const char *name, size_t len, int64_t 
  */
 int srt_shard_refused(srt_node *node, srt_shard *shard, const char *message, int64_t now);
 void srt_shard_turn(srt_node *node, srt_shard *shard, int64_t now);
-void srt_shard_turn_answered(srt_node *node, srt_request *r, const srt_reply *reply, int64_t now);
+/* Returns 1 if a batch of an earlier layout is open in the shard: its layout is the third element of the answer. */
+int srt_shard_turn_answered(srt_node *node, srt_request *r, const srt_reply *reply, int64_t now);
 void srt_node_followed(srt_node *node, srt_request *r, const srt_reply *reply, int64_t now);
 void srt_node_follow_on(srt_node *node, int64_t now); /* what waits for its time */
 /* The connection has ended: what waits for an answer on it, or for its replicas, begins anew. */
