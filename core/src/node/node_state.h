@@ -6,10 +6,11 @@
  * host), timers.c, masters.c (which Redis has a shard), shard_request.c, ready_shards.c (which shard is taken from
  * next), quarantine.c, heartbeat_fields.c (what a node reports of its process), heartbeat.c (heartbeats, which nodes
  * live), notice.c (retries_exhausted), the life of a shard (shard.h: batch.c, hold.c, recall.c, offer.c, recover.c,
- * acquire.c, settle.c, slice.c, claim.c, mover.h: mover_steps.c, mover_batch.c, mover_end.c, mover.c; shard.c), checkpoint.c (payloads
- * that are done before their run ends), delivery.c (what threads hold), sample.c (histories of all queues), run_times.c
- * (how long perform took), and the life of the node: node.c, layout.c, replicas.c (what a connection wrote is on them),
- * generation.c (a layout that changed), follow.c (the map of a cluster), connection.c, tick.c.
+ * acquire.c, settle.c, slice.c, claim.c, mover.h: mover_steps.c, mover_batch.c, mover_end.c, mover.c; shard.c),
+ * checkpoint.c (payloads that are done before their run ends), delivery.c (what threads hold), sample.c (histories of
+ * all queues), run_times.c (how long perform took), and the life of the node: node.c, layout.c, replicas.c (what a
+ * connection wrote is on them), generation.c (a layout that changed), follow.c (the map of a cluster), connection.c,
+ * tick.c.
  */
 #ifndef SRT_NODE_STATE_H
 #define SRT_NODE_STATE_H
