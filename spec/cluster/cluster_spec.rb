@@ -228,6 +228,9 @@ RSpec.describe "Redis Cluster" do
       expect(found["queues"].map { |queue| queue["name"] }).to eq(["Shown"])
       shards = get(port, "/api/v1/queues/Shown")["shards"].map { |shard| shard["master"] }
       expect(shards).to eq(slots("Shown", 24).map { |slot| cluster.master_of(slot).address })
+      masters = get(port, "/api/v1/masters")["masters"]
+      expect(masters.to_h { |master| master.values_at("address", "shards") }).to eq(cluster.masters.to_h { |node| [node.address, shards.count(node.address)] })
+      expect(masters.sum { |master| master["enqueued"] }).to eq(100)
     end
   end
 

@@ -43,8 +43,7 @@ static int health_ask_others(seriatim_client *c)
     return status;
 }
 
-/* What follows `name`, "\nfield:", in the text, up to the end of the line; NULL when there is no such line. */
-static const char *health_field(const char *text, const char *name, size_t *len)
+const char *srt_info_field(const char *text, const char *name, size_t *len)
 {
     const char *at = strstr(text, name);
     if (!at)
@@ -58,7 +57,7 @@ static const char *health_field(const char *text, const char *name, size_t *len)
 static void health_copy(const char *text, const char *name, char *out, size_t cap)
 {
     size_t len = 0;
-    const char *field = health_field(text, name, &len);
+    const char *field = srt_info_field(text, name, &len);
     if (field)
         snprintf(out, cap, "%.*s", (int)(len < cap ? len : cap), field);
 }
@@ -72,10 +71,10 @@ static void health_take(health_state *h, const char *text)
     health_copy(text, "\nmaxmemory_policy:", policy, sizeof policy);
     if (!h->policy[0] || strcmp(h->policy, "noeviction") == 0)
         memcpy(h->policy, policy, sizeof policy);
-    field = health_field(text, "\naof_enabled:", &len);
+    field = srt_info_field(text, "\naof_enabled:", &len);
     if (field && len == 1 && (*field == '0' || *field == '1') && h->result.append_only != 0)
         h->result.append_only = *field == '1';
-    field = health_field(text, "\nconnected_slaves:", &len);
+    field = srt_info_field(text, "\nconnected_slaves:", &len);
     if (field && len > 0 && len < 9) {
         int replicas = (int)strtol(field, NULL, 10);
         if (h->result.replicas < 0 || replicas < h->result.replicas)
@@ -152,6 +151,6 @@ seriatim_text srt_health_field(const seriatim_client *c, const char *name)
 {
     const health_state *h = health_of(c);
     seriatim_text text = {NULL, 0};
-    text.data = h ? health_field(h->info, name, &text.len) : NULL;
+    text.data = h ? srt_info_field(h->info, name, &text.len) : NULL;
     return text;
 }

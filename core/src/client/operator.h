@@ -149,9 +149,37 @@ int srt_nodes_ask(seriatim_client *c, int kind);
 int srt_node_serves(const srt_token *description, const srt_bytes *name);
 
 /*
+ * What follows `name`, "\nfield:", in a text of INFO, up to the end of the line; NULL when there is no such line.
+ * Borrowed.
+ */
+const char *srt_info_field(const char *text, const char *name, size_t *len);
+/*
  * After seriatim_health_begin: what INFO says of a field, "\nredis_version:"; data NULL when it says nothing. Borrowed.
  */
 seriatim_text srt_health_field(const seriatim_client *c, const char *name);
+
+/* master_facts.c */
+
+/* A slot that is on its way to the master with this address; "": it is not known. */
+typedef struct srt_moving_slot {
+    unsigned slot;
+    char to[300];
+} srt_moving_slot;
+
+/* A master of a cluster. */
+typedef struct srt_master_facts {
+    char address[300];
+    unsigned slots;
+    const char *info; /* the text of INFO; "": Redis refused it */
+    int tells_moving; /* 0: Redis refused CLUSTER NODES */
+    srt_moving_slot *moving;
+    size_t moving_count;
+} srt_master_facts;
+
+/* Asks each master of a cluster. */
+int srt_master_facts_begin(seriatim_client *c);
+/* In the order of their addresses; until the next operation is begun. *count 0: they were not asked. */
+const srt_master_facts *srt_master_facts_result(const seriatim_client *c, size_t *count);
 /*
  * As seriatim_queues_begin, but goes on where `found` ended and adds to it, also when the operation fails later, and
  * ends with the first answer of SCAN after this time: then the next one goes on from there. Borrowed until the next

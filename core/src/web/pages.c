@@ -28,25 +28,10 @@ static void pages_write_next_due(srt_web_out *out, const srt_web_shard *shard)
         srt_web_null(out, "next_due");
 }
 
-/* Where a shard lies in a cluster; its masters may change at any time. */
-static void pages_write_master(const seriatim_client *c, const srt_web *w, srt_web_out *out, unsigned shard)
-{
-    char address[300] = "";
-    const srt_redis *master = NULL;
-    srt_bytes key;
-    srt_bytes_init(&key, c->mem);
-    srt_key_shard(&key, c->registry.ns.data, w->worker.data, w->worker.len, shard);
-    if (!key.failed)
-        master = srt_cluster_peer_of(&c->cluster, key.data, key.len);
-    srt_bytes_free(&key);
-    if (master)
-        srt_redis_address(master, address, sizeof address);
-    srt_web_chars(out, "master", address);
-}
-
 static void pages_write_shard(const seriatim_client *c, const srt_web *w, srt_web_out *out, unsigned number)
 {
     const srt_web_shard *shard = &w->rows[0].shards[number];
+    char master[300];
     srt_json_begin_object(&out->json);
     srt_web_int(out, "busy", shard->busy);
     srt_web_int(out, "dead", shard->dead);
@@ -55,8 +40,10 @@ static void pages_write_shard(const seriatim_client *c, const srt_web *w, srt_we
     srt_web_int(out, "fresh", shard->length - shard->retries);
     srt_web_double(out, "lag", (double)shard->lag_us / 1e6);
     srt_web_int(out, "length", shard->length);
-    if (c->cluster.many)
-        pages_write_master(c, w, out, number);
+    if (c->cluster.many) {
+        srt_web_shard_address(c, w->worker, number, master, sizeof master);
+        srt_web_chars(out, "master", master);
+    }
     pages_write_next_due(out, shard);
     srt_web_chars(out, "owner", shard->owner);
     srt_web_bool(out, "owner_alive", shard->owner_alive);

@@ -70,6 +70,7 @@
     GROUP(X, "perform_now", OPERATOR, PERFORM_NOW, 1) \
     GROUP(X, "kill", ADMIN, KILL, 1) \
     PAGE(X, "/api/v1/running", running, 0) \
+    PAGE(X, "/api/v1/masters", masters, 0) \
     PAGE(X, "/api/v1/nodes", nodes, 0) \
     ORDER(X, "quiet", OPERATOR, ORDER_QUIET) \
     ORDER(X, "stop", ADMIN, ORDER_STOP) \

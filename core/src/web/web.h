@@ -295,6 +295,7 @@ SRT_WEB_HANDLER(bytes)
 SRT_WEB_HANDLER(errors)
 SRT_WEB_HANDLER(group)
 SRT_WEB_HANDLER(running)
+SRT_WEB_HANDLER(masters)
 SRT_WEB_HANDLER(nodes)
 SRT_WEB_HANDLER(search)
 SRT_WEB_HANDLER(history)
@@ -302,6 +303,8 @@ SRT_WEB_HANDLER(consume_push)
 SRT_WEB_HANDLER(consume_pop)
 SRT_WEB_HANDLER(consume_outcome)
 #undef SRT_WEB_HANDLER
+/* masters.c: the address of the master of a cluster that has the shard, as far as it fits; "": it is not known. */
+void srt_web_shard_address(const seriatim_client *c, seriatim_text queue, unsigned shard, char *out, size_t cap);
 int srt_web_act_next(seriatim_client *c, srt_web *w);
 int srt_web_drop_next(seriatim_client *c, srt_web *w);
 int srt_web_order_next(seriatim_client *c, srt_web *w);

@@ -4,6 +4,7 @@ import { askToken, changeAskedAt, dialogOpen, dialogsView, showKeys, startDialog
 import { h, render } from "../ui/dom.js";
 import { duration, shown } from "../ui/format.js";
 import idPage from "../pages/id.js";
+import masters from "../pages/masters.js";
 import nodes from "../pages/nodes.js";
 import overview from "../pages/overview.js";
 import { button, empty, icon, link, pageHead } from "../ui/parts.js";
@@ -32,7 +33,7 @@ function pageOf(path, parameters) {
   if (path === "scheduled") return parameters.queue !== undefined ? scheduledPage : null;
   if (path === "running" && parameters.queue === undefined) return running;
   if (["enqueued", "dead", "parked", "running"].includes(path)) return parameters.queue !== undefined ? recordsPage : null;
-  return { "": overview, nodes, search, __proto__: null }[path] ?? null;
+  return { "": overview, masters, nodes, search, __proto__: null }[path] ?? null;
 }
 
 /** how: "moved" by a link, "returned" by Back or a reload, to `place` if that is known, or "anew" for the same page in another language. */
@@ -159,7 +160,9 @@ function drawNow() {
   tick();
 }
 
-const navigation = () => [["", "overview"], ["running", "running"], ["nodes", "nodes"]].map(([path, text]) =>
+const places = () => [["", "overview"], ["running", "running"], ["nodes", "nodes"], ...(session.dashboard?.masters ? [["masters", "masters"]] : [])];
+
+const navigation = () => places().map(([path, text]) =>
   h("a", { key: text, href: address(path), "aria-current": app.path === `${path} ` ? "page" : null }, t(`${text}.title`)));
 
 function find(event) {

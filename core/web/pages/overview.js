@@ -123,7 +123,7 @@ export default function overview({ parameters, draw }) {
         h("div", { key: "figures", class: "hero nine" }, figures(totals(dashboard.queues))),
         charts.view(),
         queues(dashboard.queues),
-        section(t("redis.title"), null, redisFacts(dashboard.redis_info || {}, dashboard.masters)),
+        section(t("redis.title"), dashboard.masters && link("masters", {}, t("masters.title")), redisFacts(dashboard.redis_info || {}, dashboard.masters)),
       ];
     },
   };

@@ -83,7 +83,8 @@ function shardTile(shard, busiest) {
     h("p", { class: "tile-lag" }, lag(shard.lag)),
     h("div", { class: "measure", "aria-hidden": "true" }, h("i", { style: { width: `${busiest ? (100 * shard.length) / busiest : 0}%` } })),
     h("p", { class: "tile-line" }, h("span", {}, t("shard.waiting", { n: number(shard.length) })), busy),
-    h("p", { class: "tile-owner" }, owned || [icon("alert"), t("shard.free")]));
+    h("p", { class: "tile-owner" }, owned || [icon("alert"), t("shard.free")]),
+    shard.master && h("p", { class: "tile-owner" }, icon("queue"), name(shard.master, 24)));
 }
 
 /** All shards in their order; of very many the latest ones. */
