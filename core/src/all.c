@@ -72,6 +72,7 @@
 #include "model/registry.c"
 #include "model/queue_names.c"
 #include "model/policy.c"
+#include "client/client_request.c"
 #include "client/client.c"
 #include "client/early.c"
 #include "client/elsewhere.c"

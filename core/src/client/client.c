@@ -184,45 +184,6 @@ int srt_client_waits(const seriatim_client *c)
     return srt_cluster_waiting(&c->cluster) > 0;
 }
 
-int srt_client_fail(seriatim_client *c, int status)
-{
-    if (c->failed == SERIATIM_OK)
-        c->failed = status;
-    return status;
-}
-
-static int client_fail_plain(seriatim_client *c, int status)
-{
-    if (c->failed == SERIATIM_OK)
-        srt_fail_plain(&c->error, status);
-    return srt_client_fail(c, status);
-}
-
-int srt_client_send(seriatim_client *c, srt_request *request)
-{
-    if (srt_cluster_send(&c->cluster, request) != SERIATIM_OK)
-        return client_fail_plain(c, SERIATIM_NOMEM);
-    c->asked++;
-    return SERIATIM_OK;
-}
-
-void srt_client_mark_left(srt_request *request)
-{
-    request->left = 1;
-}
-
-srt_request *srt_client_shard_request(seriatim_client *c, srt_queue *queue, unsigned shard, int script)
-{
-    srt_request *r =
-        srt_session_begin(srt_cluster_pool(&c->cluster), script, &queue->shards[shard]->args, SRT_SHARD_KEYS);
-    if (!r) {
-        client_fail_plain(c, SERIATIM_NOMEM);
-        return NULL;
-    }
-    srt_request_int(r, queue->generation);
-    return r;
-}
-
 /* An operation that may not create the queue, or that has no settings for it, only reads the layout. */
 static srt_layout_mode client_layout_mode(const seriatim_client *c)
 {
@@ -235,7 +196,7 @@ static int client_ask_layout(seriatim_client *c)
     srt_request *r = srt_layout_request(&c->registry, srt_cluster_pool(&c->cluster), queue, client_layout_mode(c),
                                         c->stale_generation);
     if (!r)
-        return client_fail_plain(c, SERIATIM_NOMEM);
+        return srt_client_fail_plain(c, SERIATIM_NOMEM);
     r->kind = SRT_CLIENT_LAYOUT;
     return srt_client_send(c, r);
 }

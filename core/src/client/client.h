@@ -268,6 +268,7 @@ int srt_client_layout_is_old(const seriatim_client *c, const srt_queue *queue);
 void srt_client_sleep(seriatim_client *c, int64_t ms);
 /* Ends the operation with this status when all answers have come. Returns status; its text must be in c->error. */
 int srt_client_fail(seriatim_client *c, int status);
+int srt_client_fail_plain(seriatim_client *c, int status); /* with the text of the status, if it did not fail before */
 /* 1: Redis, or a proxy before it, cannot answer now with this error; the same request may succeed later. */
 int srt_client_must_pause(int status, const char *text);
 /* After srt_client_send: Redis may have executed the same request, which was sent before. */
