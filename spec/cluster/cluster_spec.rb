@@ -247,9 +247,9 @@ RSpec.describe "Redis Cluster" do
   end
 
 
-  # The commands of docs/internals/protocol.md that make the user.
+  # The commands of docs/guides/deployment.md that make the user.
   def make_user(*more)
-    page = File.read(File.expand_path("../../docs/internals/protocol.md", __dir__))
+    page = File.read(File.expand_path("../../docs/guides/deployment.md", __dir__))
     lines = page.scan(/^ACL SETUSER jobs .*$/)
     cluster.nodes.each { |node| [*lines, *more].each { |line| node.call(*line.split) } }
     cluster.url.sub("://", "://jobs:PASSWORD@")

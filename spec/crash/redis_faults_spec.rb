@@ -325,9 +325,9 @@ RSpec.describe "Trouble with Redis" do
 
   # ---- An ACL user
 
-  PAGE = File.expand_path("../../docs/internals/protocol.md", __dir__)
+  PAGE = File.expand_path("../../docs/guides/deployment.md", __dir__)
 
-  # The user of docs/internals/protocol.md, with these rules behind its own; a URL for it.
+  # The user of docs/guides/deployment.md, with these rules behind its own; a URL for it.
   def documented_user(*rules)
     words = %w[ACL SETUSER limited] + File.read(PAGE).scan(/^ACL SETUSER jobs (.*)$/).join(" ").sub("PASSWORD", "secret").split
     redis.call(*words, *rules)
