@@ -83,11 +83,11 @@ function Loop:guard()
   self:arm(0)
 end
 
----Why this nginx worker runs no jobs now; nil: it does, or it has no loop.
+---Why this nginx worker runs no jobs now; nil: it does, has no loop, or asks Redis for the queues still.
 ---@return string?
 function loops.stalled()
   local loop = loops.started
-  return loop and loop.strikes >= STALLED and "the worker loop is gone" or nil
+  return loop and loop.made and loop.strikes >= STALLED and "the worker loop is gone" or nil
 end
 
 ---The node claims nothing more; this nginx worker goes on serving requests.

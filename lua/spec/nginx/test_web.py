@@ -293,6 +293,20 @@ def test_f15_an_unreachable_redis_is_answered_with_503(folder: Path, server: Red
         other.remove()
 
 
+def test_f15_a_worker_process_that_finds_no_redis_at_its_start_is_alive(folder: Path, server: Redis) -> None:
+    other = Redis()
+    other.stop()
+    nginx = Nginx(folder, server, {"redis": other.url}).start()
+    try:
+        ends = time.monotonic() + 5
+        while time.monotonic() < ends:
+            assert get(nginx, "/seriatim/livez").status == 200
+            time.sleep(0.2)
+    finally:
+        nginx.end()
+        other.remove()
+
+
 def test_many_readers_take_no_connection_from_pushes(filled: Nginx) -> None:
     with ThreadPoolExecutor(20) as pool:
         reads = [pool.submit(get, filled, "/seriatim/api/web/dashboard") for _ in range(200)]
