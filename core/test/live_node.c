@@ -175,6 +175,14 @@ void live_step(live_node *n)
     live_warnings(n);
 }
 
+void live_await_shards(live_node *n, size_t shards)
+{
+    int64_t until = live_now() + 120000;
+    while (srt_node_stats(n->node).shards != shards && live_now() < until)
+        live_step(n);
+    assert_int_equal(srt_node_stats(n->node).shards, shards);
+}
+
 void live_cut(live_node *n)
 {
     live_disconnect(n, SRT_COMMANDS);

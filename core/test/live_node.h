@@ -37,6 +37,8 @@ int64_t live_now(void);
 void live_start(live_node *n, const char *id, int64_t shards, unsigned threads, live_log *log);
 /* One round of its loop, which waits for an answer for a millisecond at most. */
 void live_step(live_node *n);
+/* Steps it until it owns this number of shards; fails after two minutes. */
+void live_await_shards(live_node *n, size_t shards);
 /* Its connection for commands ends. */
 void live_cut(live_node *n);
 void live_kill(live_node *n);
