@@ -28,7 +28,9 @@ module ClusterLoad
   # ---- the load
 
   # @param languages [Array<String>] of the servers; "nginx" is one, too
-  def start_load(languages = Kit::LANGUAGES)
+  # @param lease [Integer] seconds
+  def start_load(languages = Kit::LANGUAGES, lease: LEASE)
+    @lease = lease
     kit.queue(QUEUE, shards_count: SHARDS, max_retry_count: 1_000_000, back_off: 0.05)
     @masters_lock = Mutex.new
     @servers_lock = Mutex.new
@@ -42,9 +44,9 @@ module ClusterLoad
 
   # That in nginx pushes as well.
   def start_server(language)
-    return kit.worker(language, queue: QUEUE, lease: LEASE) if language != "nginx"
+    return kit.worker(language, queue: QUEUE, lease: @lease) if language != "nginx"
 
-    kit.nginx(QUEUE, ids: ids_of(language), until_file: @enough, pause: 0.02, lease_time: LEASE, poll_interval: 0.5, wait_replicas: 1, wait_timeout: 0.5)
+    kit.nginx(QUEUE, ids: ids_of(language), until_file: @enough, pause: 0.02, lease_time: @lease, poll_interval: 0.5, wait_replicas: 1, wait_timeout: 0.5)
   end
 
   # wait_timeout outlasts a failover: whoever is told that too few replicas have a push pushes it again, and it runs again.

@@ -115,7 +115,7 @@ RSpec.describe "Redis Cluster" do
     target = (cluster.masters - [source]).first
     cluster.half_move(slot, target, keys: 2)
     pushing = Thread.new { kit.push("Storm", %w[a], 2) }
-    worker = kit.worker("ruby", queue: "Storm")
+    worker = kit.worker("ruby", queue: "Storm", lease: 10)
     kit.eventually { kit.journal.starts.map(&:id).uniq.size >= 8 - in_shard_of("a").size }
     expect(pushing.join(0.5)).to be_nil
     cluster.end_move(slot, source, target)
@@ -222,6 +222,7 @@ RSpec.describe "Redis Cluster" do
     kit.queue("Shown", shards_count: 24)
     kit.push("Shown", (1..100).map { |number| "id#{number}" }, 1)
     cluster.failover(cluster.masters.first)
+    cluster.await_whole
     with_dashboards do |port|
       found = get(port, "/api/web/dashboard")
       expect(found["masters"].to_h { |master| master.values_at("address", "slots") }).to eq(cluster.masters.to_h { |node| [node.address, node.slots.size] })
@@ -240,7 +241,7 @@ RSpec.describe "Redis Cluster" do
   def work_at(url, name)
     Seriatim.redis = url
     kit.queue(name, shards_count: 24)
-    run_by(kit.worker("ruby", queue: name, url: url), name) { kit.push(name, (1..100).map { |number| "id#{number}" }, 1) }
+    run_by(kit.worker("ruby", queue: name, url: url, lease: 10), name) { kit.push(name, (1..100).map { |number| "id#{number}" }, 1) }
     run_by(kit.nginx(name, url:), name) { |nginx| expect(push_by(nginx, name, 101..200)).to eq("100") }
     expect(kit[name].actions.check[:findings]).to eq([])
     expect(kit.verdict.faults).to eq({})
@@ -278,6 +279,7 @@ RSpec.describe "Redis Cluster" do
       @kit = Kit.new(seed: RSpec.configuration.seed, redis: @own_redis)
       work_at(redis.url, "Secured")
       cluster.failover(cluster.masters.first)
+      cluster.await_whole
       work_at(redis.url, "SecuredAgain")
     ensure
       ENV.delete("SSL_CERT_FILE")

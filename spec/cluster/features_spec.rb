@@ -33,6 +33,7 @@ RSpec.describe "Features on a Redis Cluster" do
   def fail_over
     make_moves_safe
     cluster.failover(cluster.masters.first)
+    cluster.await_whole # patient again: no other failover
   end
 
   # Yields 1 while slots move, then 2 while a master is replaced.
@@ -173,7 +174,7 @@ RSpec.describe "Features on a Redis Cluster" do
 
   it "R-CLUSTER-10 what was popped from all masters is acknowledged, failed and released when masters have changed" do
     kit.push("Orders", IDS, 1)
-    deliveries = Array.new(IDS.size) { Seriatim.pop([orders], wait: 5, ttr: 60) }
+    deliveries = Array.new(IDS.size) { Seriatim.pop([orders], wait: 5, ttr: 600) }
     expect(deliveries.map(&:id)).to match_array(IDS)
     move_slots
     deliveries.each_slice(4) do |done, failed, released, extended|
@@ -207,7 +208,7 @@ RSpec.describe "Features on a Redis Cluster" do
     ports = %w[ruby python].map { |host| RedisServer.free_port.tap { |port| kit.web(host, port) } }
     consumers = ports.map { |port| WebQueue.new("http://127.0.0.1:#{port}", "Orders") }
     kit.eventually { ports.all? { |port| Net::HTTP.get(URI("http://127.0.0.1:#{port}/livez")) rescue nil } } # rubocop:disable Style/RescueModifier
-    deliveries = IDS.each_index.map { |at| consumers[at % 2].pop(wait: 5, ttr: 60, max: 3) }
+    deliveries = IDS.each_index.map { |at| consumers[at % 2].pop(wait: 5, ttr: 600, max: 3) }
     expect(deliveries.map(&:id)).to match_array(IDS)
     move_slots
     fail_over
