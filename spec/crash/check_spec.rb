@@ -100,6 +100,7 @@ RSpec.describe "check" do
       redis.call("CONFIG", "SET", "maxmemory-policy", "noeviction")
       redis.call("CONFIG", "SET", "maxmemory", "0")
       workers.each { |worker| expect(worker.stop).to eq(0), worker.log }
+      redis.call("SET", "seriatim:{Evicted}:layout", "1 6 3", "NX") # if it was evicted: without its layout a queue is not checked
       found = kit["Evicted"].actions.check(repair: true)[:findings]
       kit["Evicted"].actions.check(repair: true)
       expect(kit["Evicted"].actions.check[:findings]).to eq([])
@@ -151,11 +152,11 @@ RSpec.describe "check" do
   it "F33 a queue that a later version changed is refused by name, in each language" do
     kit.queue("Later", shards_count: 3)
     kit.push("Later", %w[a], 1)
-    kit.redis.call("SET", "seriatim:{Later}:layout", "1 3 4")
+    kit.redis.call("SET", "seriatim:{Later}:layout", "1 3 5")
     Language::ALL.each_key do |language|
       agent = AgentProcess.new(language, kit.redis.url, File.join(kit.folder, "later-#{language}"))
       agent.worker("Later", shards_count: 3)
-      expect { agent.push("Later", { id: "b", payload: 1 }) }.to raise_error(AgentProcess::Refused, /schema 4, which a later version made/)
+      expect { agent.push("Later", { id: "b", payload: 1 }) }.to raise_error(AgentProcess::Refused, /schema 5, which a later version made/)
       agent.close
     end
     expect(command("ruby")).to match([/^namespace layout id "Later": /, 1])
