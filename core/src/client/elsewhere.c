@@ -64,17 +64,12 @@ static void elsewhere_send_on(seriatim_client *c, srt_request *r)
 /* number: by which the answer finds the call */
 static void elsewhere_ask(seriatim_client *c, int kind, int64_t number)
 {
-    srt_request *r = srt_session_begin(srt_cluster_pool(&c->cluster), srt_script_none, NULL, 0);
+    srt_request *r = kind == SRT_CLIENT_ROLE ? srt_role_request(&c->cluster, c->answering)
+                                             : srt_wait_request(&c->cluster, c->answering, 1, ELSEWHERE_WAIT_MS);
     if (!r) {
         srt_client_fail(c, srt_fail_plain(&c->error, SERIATIM_NOMEM));
         return;
     }
-    srt_request_text(r, kind == SRT_CLIENT_ROLE ? "ROLE" : "WAIT");
-    if (kind == SRT_CLIENT_WAIT) {
-        srt_request_int(r, 1);
-        srt_request_int(r, ELSEWHERE_WAIT_MS);
-    }
-    srt_request_route(r, SRT_ROUTE_CONNECTION, c->answering);
     r->kind = kind;
     r->number = number;
     srt_client_send(c, r);
@@ -101,23 +96,22 @@ int srt_client_take_elsewhere(seriatim_client *c, srt_request *r, const seriatim
 void srt_client_take_absence(seriatim_client *c, srt_request *asked, const srt_reply *reply,
                              const seriatim_error *error)
 {
-    const srt_token *at = reply->tokens;
     srt_request **link = &c->absent, *r;
-    int is_master = reply->count >= 4 && srt_token_is(&at[1], "master") && at[3].type == SRT_ARRAY, done;
+    int is_role = asked->kind == SRT_CLIENT_ROLE, done;
     while (*link && (int64_t)(intptr_t)*link != asked->number)
         link = &(*link)->next;
     r = *link;
     if (!r)
         return;
-    if (error->status == SERIATIM_OK && asked->kind == SRT_CLIENT_ROLE && !is_master) {
+    if (error->status == SERIATIM_OK && is_role && srt_role_replicas(reply) < 0) {
         *link = r->next;
         srt_client_keep_early(c, r); /* a replica by now: the next master is asked anew */
         return;
     }
     done = error->status != SERIATIM_OK ||
-           (asked->kind == SRT_CLIENT_ROLE ? at[3].integer == 0 : srt_token_int(&at[0]) >= 1);
+           (is_role ? srt_role_replicas(reply) == 0 : srt_token_int(&reply->tokens[0]) >= 1);
     if (!done) {
-        elsewhere_ask(c, asked->kind == SRT_CLIENT_ROLE ? SRT_CLIENT_WAIT : SRT_CLIENT_ROLE, asked->number);
+        elsewhere_ask(c, is_role ? SRT_CLIENT_WAIT : SRT_CLIENT_ROLE, asked->number);
         return;
     }
     *link = r->next;

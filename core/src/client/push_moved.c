@@ -43,15 +43,10 @@ void srt_push_forget_moved(srt_push *p)
 
 static int moved_ask(seriatim_client *c, srt_redis *peer, int kind)
 {
-    srt_request *r = srt_session_begin(srt_cluster_pool(&c->cluster), srt_script_none, NULL, 0);
+    srt_request *r = kind == PUSH_KIND_ROLE ? srt_role_request(&c->cluster, peer)
+                                            : srt_wait_request(&c->cluster, peer, 1, PUSH_ABSENCE_MS);
     if (!r)
         return srt_client_fail(c, srt_fail_plain(&c->error, SERIATIM_NOMEM));
-    srt_request_text(r, kind == PUSH_KIND_ROLE ? "ROLE" : "WAIT");
-    if (kind == PUSH_KIND_ABSENCE) {
-        srt_request_int(r, 1);
-        srt_request_int(r, PUSH_ABSENCE_MS);
-    }
-    srt_request_route(r, SRT_ROUTE_CONNECTION, peer);
     r->kind = kind;
     r->subject = c->push;
     return srt_client_send(c, r);
@@ -91,11 +86,10 @@ int srt_push_follow_moved(seriatim_client *c)
 /* A master that has no replica has nothing to wait for. */
 void srt_push_take_role(seriatim_client *c, const srt_reply *reply)
 {
-    const srt_token *at = reply->tokens;
-    int is_master = reply->count >= 4 && srt_token_is(&at[1], "master") && at[3].type == SRT_ARRAY;
-    if (!is_master)
+    int64_t replicas = srt_role_replicas(reply);
+    if (replicas < 0)
         srt_push_forget_moved(c->push);
-    if (is_master && at[3].integer > 0 && c->push->moved)
+    if (replicas > 0 && c->push->moved)
         moved_ask(c, c->answering, PUSH_KIND_ABSENCE);
     else
         c->push->absences--;

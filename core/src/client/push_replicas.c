@@ -14,13 +14,9 @@ static int64_t push_wait_ms(const seriatim_client *c)
 static int push_ask_peer(seriatim_client *c, srt_redis *peer)
 {
     srt_push *p = c->push;
-    srt_request *r = srt_session_begin(srt_cluster_pool(&c->cluster), srt_script_none, NULL, 0);
+    srt_request *r = srt_wait_request(&c->cluster, peer, p->replicas, push_wait_ms(c));
     if (!r)
         return srt_client_fail(c, srt_fail_plain(&c->error, SERIATIM_NOMEM));
-    srt_request_text(r, "WAIT");
-    srt_request_int(r, p->replicas);
-    srt_request_int(r, push_wait_ms(c));
-    srt_request_route(r, SRT_ROUTE_CONNECTION, peer);
     r->kind = PUSH_KIND_WAIT;
     r->place = p->connection;
     return srt_client_send(c, r);

@@ -138,15 +138,10 @@ static int reshard_on_shard(seriatim_client *c, reshard_state *s, const srt_requ
 
 static int reshard_ask_replicas(seriatim_client *c, reshard_state *s, int kind)
 {
-    srt_request *r = srt_session_begin(srt_cluster_pool(&c->cluster), srt_script_none, NULL, 0);
+    srt_request *r = kind == RESHARD_ROLE ? srt_role_request(&c->cluster, s->peer)
+                                          : srt_wait_request(&c->cluster, s->peer, 1, RESHARD_WAIT_MS);
     if (!r)
         return srt_operator_nomem(c);
-    srt_request_text(r, kind == RESHARD_ROLE ? "ROLE" : "WAIT");
-    if (kind == RESHARD_WAIT) {
-        srt_request_int(r, 1);
-        srt_request_int(r, RESHARD_WAIT_MS);
-    }
-    srt_request_route(r, SRT_ROUTE_CONNECTION, s->peer);
     r->kind = kind;
     return srt_client_send(c, r);
 }
@@ -216,8 +211,7 @@ static int reshard_tell(seriatim_client *c, const reshard_state *s)
 
 static int reshard_on_role(seriatim_client *c, reshard_state *s, const srt_reply *reply)
 {
-    const srt_token *t = reply->tokens;
-    if (reply->count >= 4 && t[3].type == SRT_ARRAY && t[3].integer > 0)
+    if (srt_role_replicas(reply) > 0)
         return reshard_ask_replicas(c, s, RESHARD_WAIT);
     return reshard_turn(c, s);
 }

@@ -32,15 +32,12 @@ int srt_written_stands(const srt_node *n, const srt_written *w)
 static srt_sure sure_send(srt_node *n, srt_written *w, const srt_request *like, int waits)
 {
     srt_redis *p = written_peer(n, w);
-    srt_request *r = p ? srt_session_begin(srt_cluster_pool(&n->cluster), srt_script_none, NULL, 0) : NULL;
+    srt_request *r;
+    if (!p)
+        return SRT_SURE_LOST;
+    r = waits ? srt_wait_request(&n->cluster, p, 1, REPLICAS_WAIT_MS) : srt_role_request(&n->cluster, p);
     if (!r)
-        return p ? SRT_SURE_LATER : SRT_SURE_LOST;
-    srt_request_text(r, waits ? "WAIT" : "ROLE");
-    if (waits) {
-        srt_request_int(r, 1);
-        srt_request_int(r, REPLICAS_WAIT_MS);
-    }
-    srt_request_route(r, SRT_ROUTE_CONNECTION, p);
+        return SRT_SURE_LATER;
     r->kind = like->kind;
     r->place = like->place;
     r->part = like->part;
@@ -55,12 +52,11 @@ srt_sure srt_sure_ask(srt_node *n, srt_written *w, const srt_request *like)
     return sure_send(n, w, like, 0);
 }
 
-/* ROLE of a master: its word, its offset, a list of its replicas. */
 srt_sure srt_sure_answered(srt_node *n, srt_written *w, const srt_request *r, const srt_reply *reply)
 {
-    const srt_token *t = reply->tokens;
     seriatim_error error;
-    if (srt_reply_status(t, &error) != SERIATIM_OK) {
+    int64_t replicas;
+    if (srt_reply_status(&reply->tokens[0], &error) != SERIATIM_OK) {
         if (!n->moves.warned)
             srt_node_tell(n, SERIATIM_EVENT_WARNING, error.status,
                           "ids do not move, because it is not known whether replicas have what was written: %s",
@@ -69,8 +65,9 @@ srt_sure srt_sure_answered(srt_node *n, srt_written *w, const srt_request *r, co
         return SRT_SURE_LATER;
     }
     if (w->waits)
-        return srt_token_int(t) >= 1 ? SRT_SURE : SRT_SURE_LATER;
-    if (reply->count < 4 || !srt_token_is(&t[1], "master") || t[3].type != SRT_ARRAY)
+        return srt_token_int(&reply->tokens[0]) >= 1 ? SRT_SURE : SRT_SURE_LATER;
+    replicas = srt_role_replicas(reply);
+    if (replicas < 0)
         return SRT_SURE_LOST;
-    return t[3].integer == 0 ? SRT_SURE : sure_send(n, w, r, 1);
+    return replicas == 0 ? SRT_SURE : sure_send(n, w, r, 1);
 }

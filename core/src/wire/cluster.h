@@ -125,6 +125,11 @@ srt_session *srt_cluster_pool(srt_cluster *cl);
  * _CONNECTION: an answer that would delay it goes to the owner instead, and it is dropped when the connection is lost.
  */
 void srt_request_route(srt_request *r, int route, srt_redis *peer);
+/* ROLE, and WAIT for that number of replicas, on the connection that the peer has now. NULL: out of memory. */
+srt_request *srt_role_request(srt_cluster *cl, srt_redis *peer);
+srt_request *srt_wait_request(srt_cluster *cl, srt_redis *peer, int64_t replicas, int64_t timeout_ms);
+/* How many replicas the answer of ROLE lists; below 0: it is not that of a master. */
+int64_t srt_role_replicas(const srt_reply *reply);
 /* As srt_session_send and srt_session_again. */
 int srt_cluster_send(srt_cluster *cl, srt_request *r);
 int srt_cluster_again(srt_cluster *cl, srt_request *r);

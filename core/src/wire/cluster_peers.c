@@ -235,6 +235,38 @@ void srt_request_route(srt_request *r, int route, srt_redis *peer)
     r->peer = peer;
 }
 
+static srt_request *connection_request(srt_cluster *cl, srt_redis *peer, const char *word)
+{
+    srt_request *r = srt_session_begin(srt_cluster_pool(cl), srt_script_none, NULL, 0);
+    if (!r)
+        return NULL;
+    srt_request_text(r, word);
+    srt_request_route(r, SRT_ROUTE_CONNECTION, peer);
+    return r;
+}
+
+srt_request *srt_role_request(srt_cluster *cl, srt_redis *peer)
+{
+    return connection_request(cl, peer, "ROLE");
+}
+
+srt_request *srt_wait_request(srt_cluster *cl, srt_redis *peer, int64_t replicas, int64_t timeout_ms)
+{
+    srt_request *r = connection_request(cl, peer, "WAIT");
+    if (r) {
+        srt_request_int(r, replicas);
+        srt_request_int(r, timeout_ms);
+    }
+    return r;
+}
+
+/* A master answers its word, its offset and a list of its replicas. */
+int64_t srt_role_replicas(const srt_reply *reply)
+{
+    const srt_token *t = reply->tokens;
+    return reply->count >= 4 && srt_token_is(&t[1], "master") && t[3].type == SRT_ARRAY ? t[3].integer : -1;
+}
+
 static int peer_is_up(const srt_redis *p)
 {
     return p->commands.connected && !p->closing && !p->silent;
