@@ -22,7 +22,7 @@ typedef struct live_node {
     seriatim_delivery *held[LIVE_THREADS];
     int64_t ends[LIVE_THREADS], run_ms;
     live_log *log;
-    unsigned cut;  /* of a thousand answers, so many are lost with their connection */
+    unsigned cut;  /* of a thousand answers, the number that is lost with the connection */
     size_t cut_at; /* and the one with this number; 0: none */
     uint64_t random;
     int is_deaf;       /* it writes, and reads nothing */

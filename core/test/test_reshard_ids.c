@@ -95,22 +95,27 @@ static void test_an_id_is_read_where_it_is(void **state)
     close_moving(&q);
 }
 
+static void ends_when_the_batch_has_arrived(moving_queue *q, redisReply *batch)
+{
+    int i;
+    for (i = 0; i < 40; i++) {
+        assert_int_equal(seriatim_link_step(q->f.link), SERIATIM_AGAIN);
+        pause_ms(1);
+    }
+    assert_true(bring(&q->m, 0, batch));
+    freeReplyObject(batch);
+    assert_int_equal(drive(q->f.link), SERIATIM_OK);
+}
+
 static void test_an_action_waits_while_its_id_is_on_its_way(void **state)
 {
     moving_queue q = open_moving();
     redisReply *batch = depart(&q.m, 0, q.old);
     seriatim_text ids[1];
-    int i;
     (void)state;
     ids[0] = text(q.old);
     assert_int_equal(seriatim_action_begin(q.f.client, q.f.queue, SERIATIM_PARK, ids, 1), SERIATIM_OK);
-    for (i = 0; i < 40; i++) {
-        assert_int_equal(seriatim_link_step(q.f.link), SERIATIM_AGAIN);
-        pause_ms(1);
-    }
-    assert_true(bring(&q.m, 0, batch));
-    freeReplyObject(batch);
-    assert_int_equal(drive(q.f.link), SERIATIM_OK);
+    ends_when_the_batch_has_arrived(&q, batch);
     assert_int_equal(seriatim_action_result(q.f.client), 1);
     close_moving(&q);
 }
@@ -135,16 +140,9 @@ static void test_an_action_on_a_whole_queue_passes_over_no_id(void **state)
 {
     moving_queue q = open_moving();
     redisReply *batch = depart(&q.m, 0, q.old);
-    int i;
     (void)state;
     assert_int_equal(seriatim_action_begin(q.f.client, q.f.queue, SERIATIM_KILL_ALL_FAILED_JOBS, NULL, 0), SERIATIM_OK);
-    for (i = 0; i < 40; i++) {
-        assert_int_equal(seriatim_link_step(q.f.link), SERIATIM_AGAIN);
-        pause_ms(1);
-    }
-    assert_true(bring(&q.m, 0, batch));
-    freeReplyObject(batch);
-    assert_int_equal(drive(q.f.link), SERIATIM_OK);
+    ends_when_the_batch_has_arrived(&q, batch);
     assert_int_equal(seriatim_action_result(q.f.client), 2);
     close_moving(&q);
 }

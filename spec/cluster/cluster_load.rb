@@ -97,7 +97,7 @@ module ClusterLoad
 
   # ---- what happens
 
-  # Does all of this side by side for so long.
+  # Repeats all of this side by side for a number of seconds.
   # @param turns [Hash{Symbol => Float}] method => seconds from the beginning of a call to that of the next one
   # @return [Hash{Symbol => Integer}] how often
   def storm(seconds, turns)

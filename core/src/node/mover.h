@@ -100,7 +100,7 @@ void srt_move_send(srt_node *node, srt_shard *shard, srt_request *request, int64
 void srt_move_go(srt_node *node, srt_shard *shard, srt_move_step step, int64_t now);
 /* Begins anew: a batch that is open will be found. */
 void srt_move_anew(srt_node *node, srt_shard *shard, int64_t pause_ms, int64_t now);
-/* The mover lets others work for so long. */
+/* The mover sends nothing for rest_ms, so that jobs and other movers get their turn. */
 void srt_move_rest(srt_node *node, srt_shard *shard, int64_t rest_ms, int64_t now);
 /* Asks whether the replicas have what this answer has told; then the step is done. */
 void srt_move_make_sure(srt_node *node, srt_shard *shard, srt_move_step step, int64_t now);
