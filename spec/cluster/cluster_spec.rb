@@ -10,7 +10,7 @@ RSpec.describe "Redis Cluster" do
   include ClusterLoad
 
   SECONDS = Figures.count(6, 180)
-  PAUSE = Figures.count(0.005, 0.4) # between two pushes; fetch shows up to 1,000 payloads of an id
+  PAUSE = Figures.count(0.005, 0.4) # between two pushes
   BY_SLOT = /{(.*?)}/n
 
   before { |example| with_redis(redis: ClusterSetup) unless example.metadata[:own] }
@@ -18,8 +18,8 @@ RSpec.describe "Redis Cluster" do
   # What all processes have written to their logs.
   def logs = kit.processes.map(&:log).join
 
-  # Until nginx pushes nothing more.
-  def drained(...)
+  # Waits first until nginx pushes nothing more.
+  def nothing_is_lost
     @workers.grep(NginxProcess).each(&:wait_for_producer)
     super
   end
