@@ -24,12 +24,12 @@ RSpec.describe "check" do
     %w[SET seriatim:strange 1], %w[SET seriatim:{Shop/9}:jobs 1], %w[SET seriatim:{Shop/0}:strange 1],
     %w[RPUSH seriatim:{Lost/0}:ready x], %w[SET seriatim:{Odd}:layout much], %w[HSET seriatim:{/nodes}:info gone x],
     %w[ZADD seriatim:{Shop/1}:due 5 ghost], %w[DEL seriatim:{Shop/2}:ready], %w[SET seriatim:{Shop/2}:ready wrong],
-    %w[HSET seriatim:{Shop/3}:jobs unread junk], %w[DEL seriatim:{Shop/4}:state]
+    %w[HSET seriatim:{Shop/3}:jobs unread4 junk], %w[DEL seriatim:{Shop/4}:state]
   ].freeze
   LINES = [
     /^namespace stray id "seriatim:strange": /, %r{^Shop/9 stray id "seriatim:\{Shop/9\}:jobs": }, %r{^Shop/0 stray id },
     /^namespace layout id "Lost": /, /^namespace layout id "Odd": /, /^namespace node id "gone": /, %r{^Shop/1 stale id "ghost": },
-    %r{^Shop/2 type: ready is a string, not a list}, %r{^Shop/3 unreadable id "unread": }, %r{^Shop/4 state: }
+    %r{^Shop/2 type: ready is a string, not a list}, %r{^Shop/3 unreadable id "unread4": }, %r{^Shop/4 state: }
   ].freeze
 
   def damage
@@ -102,7 +102,11 @@ RSpec.describe "check" do
       # A server may wait for a claim that was evicted, and is killed then.
       workers.each { |worker| worker.signal(:TERM) }
       workers.each { |worker| worker.end_within(20) ? expect(worker.status.exitstatus).to(eq(0), worker.log) : worker.kill }
-      redis.call("SET", "seriatim:{Evicted}:layout", "1 6 3", "NX") # if it was evicted: without its layout a queue is not checked
+      redis.call("DEL", "seriatim:{Evicted}:layout") # also where it was not evicted
+      lost = kit["Evicted"].actions.check(repair: true)[:findings]
+      expect(lost.map { |finding| finding.values_at(:kind, :id, :repaired) }).to eq([["layout", "Evicted", false]])
+      kit.push("Evicted", %w[anew], 1)
+      expect(redis.call("GET", "seriatim:{Evicted}:layout")).to eq("1 6 3") # its application makes it
       found = kit["Evicted"].actions.check(repair: true)[:findings]
       kit["Evicted"].actions.check(repair: true)
       expect(kit["Evicted"].actions.check[:findings]).to eq([])

@@ -7,10 +7,11 @@
 --          spill, nextspill, deadspill, spillmap, nextspillmap, deadspillmap: do records own these keys of these ids?
 --          push: do these keys of clients end?
 -- A repair folds nothing: payloads that are equal stay side by side, because the mode of the queue may not be known here.
--- Returns {cursor ('0' at the end), looked at, {finding, id, detail, '1' if repaired, ...}, ids that must be in the ready list}
+-- Returns {cursor ('0' at the end), looked at, {finding, id, detail, '1' if repaired, ...}, ids that must be in the ready list,
+--   of jobs and dead the ids of the slice}
 local part, cursor, repair, FOLD = ARGV[2], ARGV[3], ARGV[4] == '1', 'list'
 local ids = {unpack(ARGV, 5)}
-local found, fixes, ready = {}, {}, {}
+local found, fixes, ready, present = {}, {}, {}, {}
 probe()
 
 local function find(finding, id, detail, fix)
@@ -59,14 +60,11 @@ local function end_empty(store, id, r)
   remove(store, id, r)
 end
 
--- While an id runs, its record may have no payloads: all have been checkpointed.
-local function is_spent(store, id) return store == first and run_of(id) end
-
 -- Is there what the record counts? false: there is nothing.
 local function check_payloads(store, id, r)
   if r.entries then
     if r.entries[1] then return true end
-    if is_spent(store, id) then return false end
+    if store == first and run_of(id) then return false end -- all have been checkpointed
     find('payloads', id, 'record has no payloads', function() end_empty(store, id, r) end)
     return false
   end
@@ -295,7 +293,10 @@ do -- a block, because a script has at most 200 local variables
       local page = call('HSCAN', key, cursor, 'COUNT', 50)
       if part == 'running' and cursor == '0' then check_claims() end
       following, looked = page[1], #page[2] / 2
-      for i = 1, #page[2], 2 do check(page[2][i], page[2][i + 1]) end
+      for i = 1, #page[2], 2 do
+        check(page[2][i], page[2][i + 1])
+        if part == 'jobs' or part == 'dead' then present[#present + 1] = page[2][i] end
+      end
     elseif SETS[part] then
       local page = call('ZSCAN', SETS[part], cursor, 'COUNT', 50)
       following, looked = page[1], #page[2] / 2
@@ -316,4 +317,4 @@ if fixes[1] then
   note_due()
   save()
 end
-return {following, looked, found, ready}
+return {following, looked, found, ready, present}

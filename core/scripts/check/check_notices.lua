@@ -1,11 +1,22 @@
--- include: prelude change flags owner notices
+-- include: prelude change flags owner notices told_id
 -- CHECK_NOTICES: does each notice for retries_exhausted have a teller, and each teller a notice? They are compared as wholes,
--- where they are few enough to be read in one call.
+-- where they are few enough to be read in one call. And the ids of notices, a slice a call.
 -- KEYS: the shard's
--- ARGV: as check.lua's: 1 generation, 2 part: notices or tellers, the key that was found, 3 cursor (unused), 4 '1' to repair
--- Returns as check.lua
+-- ARGV: as check.lua's: 1 generation, 2 part: notices or tellers, the key that was found; told: ids, 3 cursor of told, 4 '1' to repair
+-- Returns as check.lua, with the ids of told
 local part, repair = ARGV[2], ARGV[4] == '1'
 local MANY_NOTICES = 5000
+if part == 'told' then
+  local present, page = {}, {'0', {}}
+  if call('TYPE', TELLERS).ok == 'zset' and call('TYPE', NOTICES).ok == 'hash' then
+    page = call('ZSCAN', TELLERS, ARGV[3], 'COUNT', 10) -- a notice may hold 256 KiB
+  end
+  for i = 1, #page[2], 2 do
+    local id = told_id(sub(page[2][i], -8))
+    if id then present[#present + 1] = id end
+  end
+  return {page[1], 0, {}, {}, present}
+end
 if part == 'notices' and call('EXISTS', TELLERS) == 1 then return {'0', 0, {}, {}} end -- the other key's part looks at both
 
 local function finding(kind, detail) return {'0', 1, {kind, '', detail, repair and '1' or '0'}, {}} end

@@ -2,9 +2,9 @@
 -- CHECK_SCORES: do the keys of remembered scores agree (lib/scores.lua), and will they expire? With repair, mends them.
 -- KEYS: the shard's
 -- ARGV: as check.lua's: 1 generation, 2 part: scores or scoreends, 3 cursor ('0' at first), 4 '1' to repair
--- Returns as check.lua
+-- Returns as check.lua, with the ids of scores
 local part, cursor, repair, id = ARGV[2], ARGV[3], ARGV[4] == '1', nil
-local looked = 0
+local looked, present = 0, {}
 -- include: finding
 local SCORES, SCORE_ENDS = PREFIX .. 'scores', PREFIX .. 'scoreends'
 
@@ -42,7 +42,12 @@ if is_of(SCORES, 'hash') and is_of(SCORE_ENDS, 'zset') then
   local key = part == 'scores' and SCORES or SCORE_ENDS
   local page = call(part == 'scores' and 'HSCAN' or 'ZSCAN', key, cursor, 'COUNT', 50)
   for i = 1, #page[2], 2 do
-    if part == 'scores' then check_score(page[2][i], page[2][i + 1]) else check_end(page[2][i]) end
+    if part == 'scores' then
+      check_score(page[2][i], page[2][i + 1])
+      present[#present + 1] = page[2][i]
+    else
+      check_end(page[2][i])
+    end
   end
   cursor, looked = page[1], #page[2] / 2
   if cursor == '0' then check_expiry(key) end
@@ -54,4 +59,4 @@ if fixes[1] then
   for i = 1, #fixes do fixes[i]() end
   save()
 end
-return {cursor, looked, found, {}}
+return {cursor, looked, found, {}, present}

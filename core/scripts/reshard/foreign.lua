@@ -1,4 +1,4 @@
--- include: prelude change flags notices moving
+-- include: prelude change flags notices told_id moving
 -- FOREIGN: lists ids that lie in another shard by the new number of shards, a slice a call.
 -- KEYS: the shard's
 -- ARGV: 1 generation, 2 kind: jobs, scheduled, dead, scores, events or notices; 3 cursor ('0' at first)
@@ -27,11 +27,8 @@ local function list_notices()
   for i = 1, #page[2], 2 do
     local entry = page[2][i]
     local number = sub(entry, -8)
-    local notice = call('HGET', NOTICES, number)
-    if notice then
-      local length = unpack_struct('<I4', notice)
-      list(sub(notice, 5, 4 + length), sub(entry, 1, -10) == '' and number or '!')
-    end
+    local id = told_id(number)
+    if id then list(id, sub(entry, 1, -10) == '' and number or '!') end
   end
   answer[1] = page[1]
 end

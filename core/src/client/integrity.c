@@ -31,8 +31,6 @@ static int integrity_send(seriatim_client *c, srt_queue *queue)
     k->queue = queue;
     k->shard = 0;
     k->step = INTEGRITY_TYPES;
-    if (queue->shards_count == 0)
-        return SERIATIM_OK;
     srt_bytes_clear(&k->left);
     srt_bytes_clear(&k->pattern);
     srt_key_shard(&k->pattern, c->registry.ns.data, queue->name.data, queue->name.len, 0);
@@ -40,7 +38,13 @@ static int integrity_send(seriatim_client *c, srt_queue *queue)
         return srt_operator_nomem(c);
     k->prefix = k->pattern.len -= 3; /* without 0}: */
     srt_bytes_adds(&k->pattern, "*}:*");
-    return k->pattern.failed ? srt_operator_nomem(c) : srt_integrity_go_on(c, k);
+    if (k->pattern.failed)
+        return srt_operator_nomem(c);
+    if (queue->shards_count == 0) { /* there is no such queue, or its layout is gone */
+        k->step = INTEGRITY_SCAN;
+        return srt_integrity_ask_scan(c, k, NULL, INTEGRITY_SCAN);
+    }
+    return srt_integrity_go_on(c, k);
 }
 
 static int integrity_on_list(seriatim_client *c, integrity_state *k, const srt_reply *reply)
@@ -101,6 +105,8 @@ static int integrity_on_scan(seriatim_client *c, integrity_state *k, const srt_r
     k->keys += (int64_t)reply->count - 3;
     for (i = 3; i < reply->count && status == SERIATIM_OK; i++)
         status = kind == INTEGRITY_SCAN ? srt_integrity_key(c, k, &at[i]) : srt_integrity_any_key(c, k, &at[i]);
+    if (kind == INTEGRITY_SCAN && k->queue->shards_count == 0 && k->count > 0) /* all is said */
+        return status;
     if (status == SERIATIM_OK && (!srt_token_is(&at[1], "0") || srt_scan_turn(&k->scan, &c->cluster)))
         status = srt_integrity_ask_scan(c, k, &at[1], kind);
     return status;

@@ -25,6 +25,7 @@ typedef enum integrity_step {
     INTEGRITY_TRACED,
     INTEGRITY_SCORES,
     INTEGRITY_SCORE_ENDS,
+    INTEGRITY_TOLD,
     INTEGRITY_STEPS,
     INTEGRITY_SCAN = INTEGRITY_STEPS,
     INTEGRITY_OWNED,
@@ -104,6 +105,11 @@ int srt_integrity_find_plain(seriatim_client *c, integrity_state *k, const char 
                              const char *detail);
 /* What a script has found, and the ids that must be in the ready list. */
 int srt_integrity_take(seriatim_client *c, integrity_state *k, const srt_request *r, const srt_reply *reply);
+/*
+ * Finds an id that lies in a shard to which it belongs neither by the number of shards nor, while ids move, by the old
+ * one. what: of which kind of key it is.
+ */
+int srt_integrity_place(seriatim_client *c, integrity_state *k, unsigned shard, const char *what, seriatim_text id);
 int srt_integrity_stray(seriatim_client *c, integrity_state *k, const srt_token *key, unsigned shard,
                         const char *detail);
 

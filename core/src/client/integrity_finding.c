@@ -1,6 +1,7 @@
 /* integrity_finding.c - the findings, and how a script tells them. */
 #include "client/integrity.h"
 
+#include <stdio.h>
 #include <string.h>
 
 static int integrity_find(seriatim_client *c, integrity_state *k, const char *kind, seriatim_text id,
@@ -33,20 +34,23 @@ int srt_integrity_find_plain(seriatim_client *c, integrity_state *k, const char 
     return integrity_find(c, k, kind, id, text);
 }
 
+static seriatim_text integrity_text(const srt_token *token)
+{
+    seriatim_text text;
+    text.data = token->data;
+    text.len = token->len;
+    return text;
+}
+
 /* kind, id, detail, "1" if it was mended */
 static int integrity_find_said(seriatim_client *c, integrity_state *k, unsigned shard, const srt_token *at)
 {
-    seriatim_text id, detail;
     char kind[32];
     size_t len = at[0].len < sizeof kind - 1 ? at[0].len : sizeof kind - 1;
     int status;
     memcpy(kind, at[0].data, len);
     kind[len] = '\0';
-    id.data = at[1].data;
-    id.len = at[1].len;
-    detail.data = at[2].data;
-    detail.len = at[2].len;
-    status = integrity_find(c, k, kind, id, detail);
+    status = integrity_find(c, k, kind, integrity_text(&at[1]), integrity_text(&at[2]));
     if (status != SERIATIM_OK)
         return status;
     k->findings[k->count - 1].shard = shard;
@@ -54,36 +58,65 @@ static int integrity_find_said(seriatim_client *c, integrity_state *k, unsigned 
     return SERIATIM_OK;
 }
 
-/* The two lists inside an answer of check.lua; 0 when it has another shape. */
-static int integrity_shape(const srt_reply *reply, size_t *findings, size_t *ready)
+/* Moves *at behind a list of texts, whose first one and their number it gives; 0: there is no such list. */
+static int integrity_texts(const srt_reply *reply, size_t *at, size_t *first, size_t *count)
 {
-    const srt_token *at = reply->tokens;
     size_t i;
-    if (reply->count < 5 || at[0].type != SRT_ARRAY || at[0].integer != 4 || at[3].type != SRT_ARRAY ||
-        at[3].integer < 0 || at[3].integer % 4 != 0)
+    if (*at >= reply->count || reply->tokens[*at].type != SRT_ARRAY || reply->tokens[*at].integer < 0)
         return 0;
-    *findings = (size_t)at[3].integer;
-    if (*findings > reply->count - 5 || at[4 + *findings].type != SRT_ARRAY || at[4 + *findings].integer < 0)
+    *first = *at + 1;
+    *count = (size_t)reply->tokens[*at].integer;
+    if (*count > reply->count - *first)
         return 0;
-    *ready = (size_t)at[4 + *findings].integer;
-    for (i = 4; i < reply->count; i++)
-        if (at[i].type != SRT_STRING && i != 4 + *findings)
+    *at = *first + *count;
+    for (i = *first; i < *at; i++)
+        if (reply->tokens[i].type != SRT_STRING)
             return 0;
-    return *findings + *ready + 5 == reply->count;
+    return 1;
+}
+
+int srt_integrity_place(seriatim_client *c, integrity_state *k, unsigned shard, const char *what, seriatim_text id)
+{
+    const srt_queue *queue = k->queue;
+    unsigned home = seriatim_shard_of(id.data, id.len, queue->shards_count);
+    char detail[160];
+    size_t i;
+    int status;
+    if (home == shard || (queue->old_count && seriatim_shard_of(id.data, id.len, queue->old_count) == shard))
+        return SERIATIM_OK;
+    for (i = 0; i < k->count; i++) /* one finding for all that is there of the id */
+        if (strcmp(k->findings[i].kind, "elsewhere") == 0 && k->findings[i].shard == shard &&
+            k->findings[i].id_len == id.len && memcmp(k->findings[i].id, id.data, id.len) == 0)
+            return SERIATIM_OK;
+    snprintf(detail, sizeof detail,
+             "%s: the id belongs to shard %u, and moves home when the queue gets another number of shards", what, home);
+    status = srt_integrity_find_plain(c, k, "elsewhere", id, detail);
+    if (status == SERIATIM_OK)
+        k->findings[k->count - 1].shard = shard;
+    return status;
 }
 
 int srt_integrity_take(seriatim_client *c, integrity_state *k, const srt_request *r, const srt_reply *reply)
 {
-    size_t findings, ready, i;
+    const srt_token *t = reply->tokens;
+    size_t findings, ready, present, counts[3] = {0}, at = 3, i;
+    const char *what = r->kind == INTEGRITY_JOBS   ? "record in jobs"
+                       : r->kind == INTEGRITY_DEAD ? "record in dead"
+                       : r->kind == INTEGRITY_TOLD ? "notice"
+                                                   : "remembered score";
     int status = SERIATIM_OK;
-    if (!integrity_shape(reply, &findings, &ready))
+    if (reply->count < 5 || t[0].type != SRT_ARRAY || !integrity_texts(reply, &at, &findings, &counts[0]) ||
+        counts[0] % 4 != 0 || !integrity_texts(reply, &at, &ready, &counts[1]) ||
+        (at < reply->count && !integrity_texts(reply, &at, &present, &counts[2])) || at != reply->count)
         return srt_operator_protocol(c, "check");
     k->looked_at += (size_t)srt_token_int(&reply->tokens[2]);
     k->records += r->kind == INTEGRITY_JOBS || r->kind == INTEGRITY_DEAD ? srt_token_int(&reply->tokens[2]) : 0;
-    for (i = 0; i < findings && status == SERIATIM_OK; i += 4)
-        status = integrity_find_said(c, k, (unsigned)r->place, &reply->tokens[4 + i]);
-    for (i = 0; i < ready && status == SERIATIM_OK; i++)
-        status = srt_integrity_miss(c, k, &reply->tokens[5 + findings + i]);
+    for (i = 0; i < counts[0] && status == SERIATIM_OK; i += 4)
+        status = integrity_find_said(c, k, (unsigned)r->place, &t[findings + i]);
+    for (i = 0; i < counts[1] && status == SERIATIM_OK; i++)
+        status = srt_integrity_miss(c, k, &t[ready + i]);
+    for (i = 0; i < counts[2] && status == SERIATIM_OK; i++)
+        status = srt_integrity_place(c, k, (unsigned)r->place, what, integrity_text(&t[present + i]));
     return status;
 }
 

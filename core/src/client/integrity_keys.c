@@ -16,6 +16,9 @@ static const char *const integrity_owned[] = {"spill",        "nextspill",    "d
                                               "nextspillmap", "deadspillmap", "push",      "sched",
                                               "schedmap",     "events",       NULL};
 
+/* Those of them that are an id's, and may be all that is stored of it. */
+static const char *const integrity_of_id[] = {"sched", "events", NULL};
+
 /* The same of keys in which nothing is compared: what was set aside, of outboxes, of batches of a move. */
 static const char *const integrity_apart[] = {"misplaced",          "outbox",         "leavesched",  "leaveschedmap",
                                               "arrivespill",        "arrivespillmap", "arrivesched", "arrivedeadspill",
@@ -45,13 +48,53 @@ static int integrity_kind(const char *kind, const char *end, int of_shard)
     return kind[2] == 'l' ? INTEGRITY_HAS_LAYOUT : kind[2] == 'd' ? INTEGRITY_HAS_MARK : INTEGRITY_HAS_CONTENT;
 }
 
+/* Its keys stay as they are: how many shards it had is known to its application alone. */
+static int integrity_find_lost(seriatim_client *c, integrity_state *k, const char *name, size_t len)
+{
+    seriatim_text queue;
+    queue.data = name;
+    queue.len = len;
+    return srt_integrity_find_plain(c, k, "layout", queue,
+                                    "keys of a queue that has no layout; its application makes one");
+}
+
+/* The owner of a key that stands alone, or of that of an id or a client: KIND or KIND:ID. */
+static int integrity_ask_owner(seriatim_client *c, integrity_state *k, unsigned shard, const char *kind,
+                               const char *end)
+{
+    const char *colon = memchr(kind, ':', (size_t)(end - kind));
+    size_t len = (size_t)((colon ? colon : end) - kind);
+    seriatim_text id;
+    srt_request *r;
+    int status = SERIATIM_OK;
+    id.data = colon ? colon + 1 : end;
+    id.len = (size_t)(end - id.data);
+    if (srt_integrity_listed(integrity_of_id, kind, len))
+        status = srt_integrity_place(c, k, shard, *kind == 's' ? "scheduled payloads" : "history", id);
+    if (status != SERIATIM_OK)
+        return status;
+    srt_bytes_clear(&k->name);
+    srt_bytes_add(&k->name, kind, len);
+    srt_bytes_addc(&k->name, '\0');
+    r = k->name.failed ? NULL : srt_integrity_request(c, k, shard, k->name.data, NULL);
+    if (!r)
+        return srt_operator_nomem(c);
+    if (colon)
+        srt_request_arg(r, id.data, id.len);
+    r->kind = INTEGRITY_OWNED;
+    return srt_client_send(c, r);
+}
+
 int srt_integrity_key(seriatim_client *c, integrity_state *k, const srt_token *key)
 {
     size_t prefix = key->type == SRT_STRING && key->len > k->prefix ? k->prefix : 0;
     const char *at = prefix ? key->data + prefix : "", *end = prefix ? key->data + key->len : at, *kind, *colon;
     const char *brace = memchr(at, '}', (size_t)(end - at));
-    srt_request *r;
     int64_t shard = brace ? integrity_number(at, brace) : -1;
+    if (k->queue->shards_count == 0)
+        return shard >= 0 && k->count == 0 && integrity_kind(brace, end, 1) == INTEGRITY_HAS_CONTENT
+                   ? integrity_find_lost(c, k, k->queue->name.data, k->queue->name.len)
+                   : SERIATIM_OK;
     if (shard < 0 || end - brace < 3 || brace[1] != ':')
         return srt_integrity_stray(c, k, key, 0, "the key names no shard");
     kind = brace + 2;
@@ -68,18 +111,7 @@ int srt_integrity_key(seriatim_client *c, integrity_state *k, const srt_token *k
     if (!srt_integrity_listed(colon ? integrity_owned : srt_integrity_single, kind,
                               (size_t)((colon ? colon : end) - kind)))
         return srt_integrity_stray(c, k, key, (unsigned)shard, "the key is not of a known kind");
-    if (k->left.data[shard])
-        return SERIATIM_OK;
-    srt_bytes_clear(&k->name);
-    srt_bytes_add(&k->name, kind, (size_t)((colon ? colon : end) - kind));
-    srt_bytes_addc(&k->name, '\0');
-    r = k->name.failed ? NULL : srt_integrity_request(c, k, (unsigned)shard, k->name.data, NULL);
-    if (!r)
-        return srt_operator_nomem(c);
-    if (colon)
-        srt_request_arg(r, colon + 1, (size_t)(end - colon - 1));
-    r->kind = INTEGRITY_OWNED;
-    return srt_client_send(c, r);
+    return k->left.data[shard] ? SERIATIM_OK : integrity_ask_owner(c, k, (unsigned)shard, kind, end);
 }
 
 static int integrity_note_queue(seriatim_client *c, integrity_state *k, int seen)
@@ -223,7 +255,6 @@ int srt_integrity_on_end(seriatim_client *c, int failed)
     size_t i;
     for (i = 0; i < k->queue_count && failed == SERIATIM_OK; i++)
         if (!(k->queues[i].seen & INTEGRITY_HAS_LAYOUT) && k->queues[i].seen != INTEGRITY_HAS_MARK)
-            failed = srt_integrity_find_plain(c, k, "layout", k->queues[i].name,
-                                              "keys of a queue that has no layout; its application makes one");
+            failed = integrity_find_lost(c, k, k->queues[i].name.data, k->queues[i].name.len);
     return failed;
 }

@@ -7,8 +7,8 @@
 #define INTEGRITY_CONFIRM 25 /* ids of a call that looks through the ends of the ready list */
 
 static const char *const integrity_words[INTEGRITY_STEPS] = {
-    "",         "",        "jobs",  "",     "ready",   "next",      "running", "dead",   "due",      "parked",
-    "unproven", "suspect", "retry", "died", "overrun", "scheduled", "traced",  "scores", "scoreends"};
+    "",         "",        "jobs",  "",     "ready",   "next",      "running", "dead",   "due",       "parked",
+    "unproven", "suspect", "retry", "died", "overrun", "scheduled", "traced",  "scores", "scoreends", "told"};
 
 /* Parts of check_scheduled.lua. */
 static const char *const integrity_scheduled[] = {"scheduled", "sched", "schedmap", NULL};
@@ -18,6 +18,9 @@ static const char *const integrity_events[] = {"traced", "events", NULL};
 
 /* Parts of check_scores.lua. */
 static const char *const integrity_scores[] = {"scores", "scoreends", NULL};
+
+/* A part of check_notices.lua, as those of srt_integrity_single. */
+static const char *const integrity_notices[] = {"told", NULL};
 
 /* Kinds of a shard that are there only at times, each one key. */
 const char *const srt_integrity_single[] = {"notices", "tellers", NULL};
@@ -62,6 +65,7 @@ srt_request *srt_integrity_request(seriatim_client *c, integrity_state *k, unsig
 {
     size_t len = strlen(part);
     int script = srt_integrity_listed(srt_integrity_single, part, len)  ? srt_script_check_notices
+                 : srt_integrity_listed(integrity_notices, part, len)   ? srt_script_check_notices
                  : srt_integrity_listed(integrity_scheduled, part, len) ? srt_script_check_scheduled
                  : srt_integrity_listed(integrity_events, part, len)    ? srt_script_check_events
                  : srt_integrity_listed(integrity_scores, part, len)    ? srt_script_check_scores
