@@ -152,17 +152,32 @@ static void operators_shard_figures(lua_State *L, const void *shards, size_t i)
     slu_set_cstr(L, "owner", m->owner);
 }
 
+static void operators_resharding(lua_State *L, const seriatim_resharding *r)
+{
+    lua_createtable(L, 0, 5);
+    slu_set_int(L, "from", r->from);
+    slu_set_int(L, "to", r->to);
+    slu_set_int(L, "shards_left", r->shards_left);
+    slu_set_int(L, "ids_moved", r->ids_moved);
+    slu_set_int(L, "ids_left", r->ids_left);
+}
+
 static int operators_read_metrics(lua_State *L, const slu_link *self)
 {
     size_t count;
     const seriatim_metrics *shards = seriatim_metrics_shards(self->client, &count);
+    const seriatim_resharding *resharding = seriatim_metrics_resharding(self->client);
     operators_figures(L, seriatim_metrics_total(self->client));
     slu_push_list(L, count, operators_shard_figures, shards);
     lua_setfield(L, -2, "shards");
+    if (resharding) {
+        operators_resharding(L, resharding);
+        lua_setfield(L, -2, "resharding");
+    }
     return 1;
 }
 
-/* link:metrics(queue): the queue's figures; its shards' at .shards */
+/* link:metrics(queue): the queue's figures; its shards' at .shards; how far a move is at .resharding */
 static int operators_metrics(lua_State *L)
 {
     slu_link *self = slu_link_of(L);

@@ -253,6 +253,7 @@ static void web_push_change(lua_State *L, seriatim_client *client)
     web_set_text(L, "queue", change->queue);
     web_set_text(L, "node", change->node);
     web_set_text(L, "fingerprint", change->fingerprint);
+    web_set_text(L, "shards", change->shards);
     if (change->id_count) {
         slu_push_list(L, change->id_count, web_push_id, change->ids);
         lua_setfield(L, -2, "ids");

@@ -188,18 +188,34 @@ static PyObject *operators_shard_figures(const void *shards, size_t i)
     return dict;
 }
 
+static PyObject *operators_resharding(const seriatim_resharding *r)
+{
+    PyObject *dict;
+    if (!r)
+        return spy_none_or(0);
+    dict = PyDict_New();
+    if (dict && (spy_set(dict, "from", PyLong_FromUnsignedLong(r->from)) ||
+                 spy_set(dict, "to", PyLong_FromUnsignedLong(r->to)) ||
+                 spy_set(dict, "shards_left", PyLong_FromUnsignedLong(r->shards_left)) ||
+                 spy_set(dict, "ids_moved", PyLong_FromLongLong(r->ids_moved)) ||
+                 spy_set(dict, "ids_left", PyLong_FromLongLong(r->ids_left))))
+        Py_CLEAR(dict);
+    return dict;
+}
+
 static PyObject *operators_read_metrics(const spy_link *self)
 {
     seriatim_client *client = operators_client(self);
     size_t count;
     const seriatim_metrics *shards = seriatim_metrics_shards(client, &count);
     PyObject *dict = operators_figures(seriatim_metrics_total(client));
-    if (dict && spy_set(dict, "shards", spy_list(count, operators_shard_figures, shards)))
+    if (dict && (spy_set(dict, "shards", spy_list(count, operators_shard_figures, shards)) ||
+                 spy_set(dict, "resharding", operators_resharding(seriatim_metrics_resharding(client)))))
         Py_CLEAR(dict);
     return dict;
 }
 
-/* link.metrics(queue): the queue's figures; its shards' at "shards" */
+/* link.metrics(queue): the queue's figures; its shards' at "shards"; how far a move is at "resharding" */
 PyObject *spy_link_metrics(PyObject *object, PyObject *queue)
 {
     spy_link *self = (spy_link *)object;

@@ -234,7 +234,7 @@ static int web_set_change(PyObject *dict, const seriatim_web_change *change)
     if (web_set(dict, "action", PyUnicode_FromString(change->action)) < 0 ||
         web_set(dict, "role", PyUnicode_FromString(change->role)) < 0 ||
         web_set_text(dict, "queue", change->queue) < 0 || web_set_text(dict, "node", change->node) < 0 ||
-        web_set_text(dict, "fingerprint", change->fingerprint) < 0)
+        web_set_text(dict, "fingerprint", change->fingerprint) < 0 || web_set_text(dict, "shards", change->shards) < 0)
         return -1;
     if ((change->id_count && web_set(dict, "ids", spy_list(change->id_count, web_changed_id, change->ids)) < 0) ||
         (change->count >= 0 && web_set(dict, "count", PyLong_FromLongLong(change->count)) < 0) ||

@@ -999,6 +999,11 @@ const seriatim_record *seriatim_query_result(const seriatim_client *client, size
  *   HANDLE_AT  a handle, and Unix time in seconds as a decimal text, "1790000000.5"
  *   RECORD     an id, and what another system held of it, packed as core/scripts/client/import.lua says. INVALID: the
  * queue does not exist. The result is 1, or 2 if a record of the source with this or a later sequence was added before
+ *   SHARDS     the number of shards that the queue is to get, 1 to SERIATIM_MAX_SHARDS, as a decimal text. INVALID: it
+ * is another number; the queue does not exist; its ids are on their way to another number of shards; it takes jobs of
+ * an outbox. UNSUPPORTED: a living server of the queue is of a version that cannot move ids. Nothing is written then.
+ * The operation ends when the shards know of it. The servers of the queue move the ids, also if they start later.
+ * To begin it again changes nothing. The result is 1, or 0 if the queue has this number or is on its way to it
  *   QUEUE      nothing, or the name of the queue. INVALID while a node serves it, and if it holds ids (waiting,
  * running, parked, dead) unless its name is given. Pushes by clients that know the old layout wait until it is deleted;
  * the push of a worker creates the queue again
@@ -1033,9 +1038,20 @@ typedef struct seriatim_metrics {
     const char *owner;    /* of a shard: the id of the node that owns it, or empty. NUL-terminated */
 } seriatim_metrics;
 
+/* How far the servers are with a change of the number of shards, which SERIATIM_RESHARD has begun. */
+typedef struct seriatim_resharding {
+    unsigned from, to;    /* numbers of shards, before and after */
+    unsigned shards_left; /* of the first number: shards that ids still leave */
+    int64_t ids_moved;    /* from shard to shard, since it was begun */
+    int64_t ids_left; /* an estimate: ids are moved whose jobs were all done, too, and ids whose jobs are done meanwhile
+                         are not */
+} seriatim_resharding;
+
 int seriatim_metrics_begin(seriatim_client *client, size_t queue);
 const seriatim_metrics *seriatim_metrics_total(const seriatim_client *client);
 const seriatim_metrics *seriatim_metrics_shards(const seriatim_client *client, size_t *count);
+/* NULL: no ids move. When a move has ended, the queue has `to` shards. */
+const seriatim_resharding *seriatim_metrics_resharding(const seriatim_client *client);
 
 /*
  * One event of an id's history. The setting history_per_id says how many Redis keeps; each is kept for seven days after
@@ -1272,6 +1288,7 @@ typedef struct seriatim_web_change {
     const char *role;          /* "viewer", "operator", "admin"; "nobody", also if the token was missing; static */
     seriatim_text queue, node; /* one of them is set; the other has data NULL */
     seriatim_text fingerprint; /* of a group of errors; else data NULL */
+    seriatim_text shards;      /* the number of shards that the queue is to get; else data NULL */
     const seriatim_text
         *ids; /* of the body, at most 1,000; empty if the request was refused before the body was read */
     size_t id_count;

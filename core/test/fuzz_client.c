@@ -65,18 +65,21 @@ static int begin_query(seriatim_client *c, size_t queue, fuzz_input *in, int kin
 }
 
 /* How many texts an action takes. */
-enum { NOTHING = 0, IDS = 3, PAYLOAD = 2, HANDLE = 1, HANDLE_AT = 2, RECORD = 2, QUEUE = 0 };
+enum { NOTHING = 0, IDS = 3, PAYLOAD = 2, HANDLE = 1, HANDLE_AT = 2, RECORD = 2, SHARDS = 1, QUEUE = 0 };
 
 static int begin_action(conversation *t, int kind)
 {
-    static const seriatim_text ids[] = {{"a", 1}, {"b", 1}, {"c", 1}};
+    static const seriatim_text ids[] = {{"a", 1}, {"b", 1}, {"c", 1}}, shards[] = {{"3", 1}};
     /* of the queue "Q" and the id "a" */
     static const seriatim_text handle[] = {{"AQAAAAAAAAAAAAFRYQ", 18}, {"2000000000", 10}};
 #define X(number, name, takes, role) takes,
     static const size_t counts[] = {SERIATIM_ACTIONS(X)};
 #undef X
     return seriatim_action_begin(t->c, t->queue, kind,
-                                 kind == SERIATIM_CANCEL || kind == SERIATIM_RESCHEDULE ? handle : ids, counts[kind]);
+                                 kind == SERIATIM_CANCEL || kind == SERIATIM_RESCHEDULE ? handle
+                                 : kind == SERIATIM_RESHARD                             ? shards
+                                                                                        : ids,
+                                 counts[kind]);
 }
 
 static int begin(conversation *t, fuzz_input *in)

@@ -209,3 +209,47 @@ void live_stop(live_node *n)
     assert_true(srt_node_is_stopped(n->node));
     live_kill(n);
 }
+
+static const char *live_layout(void)
+{
+    static char text[64];
+    redisReply *reply = redis("GET seriatim:{Q}:layout");
+    snprintf(text, sizeof text, "%s", reply->str);
+    freeReplyObject(reply);
+    return text;
+}
+
+int live_is_quiet(unsigned shards)
+{
+    unsigned has, schema, old = 0;
+    return sscanf(live_layout(), "%*s %u %u %u", &has, &schema, &old) >= 2 && has == shards && old == 0;
+}
+
+/* Has the node not followed the layout of the end, or does it turn its shards to it? */
+static size_t live_is_behind(const live_node *n, unsigned shards)
+{
+    const srt_queue *queue = n->node ? n->node->workers[0] : NULL;
+    unsigned i;
+    if (!queue)
+        return 0;
+    for (i = 0; i < queue->place_count; i++)
+        if (queue->places[i]->turning ||
+            (queue->places[i]->state == SRT_OWNED && queue->turns && queue->places[i]->turned != queue->generation))
+            return 1;
+    return queue->shards_count != shards || queue->old_count != 0;
+}
+
+void live_move(live_node *nodes, size_t count, unsigned shards)
+{
+    int64_t until = live_now() + LIVE_MOST_MS;
+    size_t i, behind = 1;
+    while (behind) {
+        behind = !live_is_quiet(shards);
+        for (i = 0; i < count; i++) {
+            live_step(&nodes[i]);
+            behind += live_is_behind(&nodes[i], shards);
+        }
+        if (live_now() > until)
+            fail_msg("the move does not end: %s; %s", live_layout(), nodes[0].warning);
+    }
+}

@@ -6,6 +6,7 @@
 
 #define LIVE_JOBS 4096
 #define LIVE_THREADS 4
+#define LIVE_MOST_MS 120000 /* that anything may take on a busy machine */
 
 /* What threads were given, by all nodes of a test. */
 typedef struct live_log {
@@ -44,5 +45,9 @@ void live_cut(live_node *n);
 void live_kill(live_node *n);
 /* Stops it as TERM does, and waits for its end. */
 void live_stop(live_node *n);
+/* Has the queue this number of shards, and moves no ids? */
+int live_is_quiet(unsigned shards);
+/* Steps the nodes until the ids of the queue have moved to this number of shards, and each node has followed that. */
+void live_move(live_node *nodes, size_t count, unsigned shards);
 
 #endif

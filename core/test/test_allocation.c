@@ -145,14 +145,25 @@ static int query(seriatim_client *c, size_t queue, int kind)
 static int act(seriatim_client *c, size_t queue, int kind)
 {
     static const seriatim_text ids[] = {{"a", 1}, {"b", 1}, {"unknown", 7}},
-                               named[] = {{"a", 1}, {"{\"some\":\"payload\"}", 18}};
+                               named[] = {{"a", 1}, {"{\"some\":\"payload\"}", 18}}, shards[] = {{"3", 1}};
     const seriatim_text record[] = {{"a", 1}, {IMPORTED("w"), sizeof IMPORTED("w") - 1}};
     const seriatim_text handle[] = {some_handle(), {"2000000000", 10}};
 #define X(number, name, takes, role) takes,
-    static const enum { NOTHING, IDS, PAYLOAD, HANDLE, HANDLE_AT, RECORD, QUEUE } takes[] = {SERIATIM_ACTIONS(X)};
+    static const enum {
+        NOTHING,
+        IDS,
+        PAYLOAD,
+        HANDLE,
+        HANDLE_AT,
+        RECORD,
+        SHARDS,
+        QUEUE
+    } takes[] = {SERIATIM_ACTIONS(X)};
 #undef X
-    const seriatim_text *const texts[] = {NULL, ids, named, handle, handle, record, NULL};
-    static const size_t counts[] = {0, 3, 2, 1, 2, 2, 0};
+    const seriatim_text *const texts[] = {NULL, ids, named, handle, handle, record, shards, NULL};
+    static const size_t counts[] = {0, 3, 2, 1, 2, 2, 1, 0};
+    if (kind == SERIATIM_RESHARD) /* refused where jobs of an outbox were taken */
+        REDIS("DEL seriatim:{Q/0}:outbox:o seriatim:{Q/1}:outbox:o");
     return seriatim_action_begin(c, queue, kind, texts[takes[kind]], counts[takes[kind]]);
 }
 
@@ -207,6 +218,7 @@ static void read_all(seriatim_client *c, size_t queue)
     (void)seriatim_pipeline_handles(c, 0, &count);
     (void)seriatim_metrics_total(c);
     (void)seriatim_metrics_shards(c, &count);
+    (void)seriatim_metrics_resharding(c);
     (void)seriatim_explain_result(c);
     (void)seriatim_check_result(c, &count);
     (void)seriatim_check_looked_at(c);

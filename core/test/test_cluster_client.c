@@ -106,6 +106,81 @@ static void test_the_names_of_queues_are_found_on_all_masters(void **state)
     seriatim_link_free(link);
 }
 
+/* A server of the queue that runs nothing. */
+static seriatim_runner *start_mover(const char *name)
+{
+    seriatim_node_settings settings;
+    seriatim_queue_settings queue;
+    seriatim_runner *runner;
+    size_t number;
+    memset(&settings, 0, sizeof settings);
+    settings.id = "mover";
+    settings.lease_ms = 10000;
+    settings.poll_ms = 1000;
+    settings.threads = 1;
+    seriatim_queue_settings_init(&queue);
+    queue.name = name;
+    queue.name_len = strlen(name);
+    queue.shards_count = SHARDS;
+    queue.fold = "list";
+    assert_int_equal(seriatim_runner_new(&settings, cluster.url, &runner, NULL), SERIATIM_OK);
+    assert_int_equal(seriatim_runner_worker(runner, &queue, &number, NULL), SERIATIM_OK);
+    assert_int_equal(seriatim_runner_start(runner, NULL), SERIATIM_OK);
+    return runner;
+}
+
+static int ids_move(seriatim_link *link)
+{
+    seriatim_client *c = finish(link, seriatim_metrics_begin(seriatim_link_client(link), 0));
+    return seriatim_metrics_resharding(c) != NULL;
+}
+
+/* The number of the master that has the id in its shard of `shards`. */
+static size_t master_with(const char *id, unsigned shards)
+{
+    unsigned shard = seriatim_shard_of(id, strlen(id), shards);
+    char key[64];
+    size_t master;
+    redisReply *reply;
+    snprintf(key, sizeof key, "seriatim:{moved/%u}:jobs", shard);
+    master = cluster_master_of(&cluster, cluster_slot(&cluster, key));
+    reply = cluster_call(&cluster, master, "HEXISTS %s %s", key, id);
+    if (reply->integer != 1)
+        fail_msg("%s is not in its shard %u", id, shard);
+    freeReplyObject(reply);
+    return master;
+}
+
+static void test_r_reshard_1_ids_move_to_shards_of_all_masters(void **state)
+{
+    seriatim_link *link = open_queue("moved");
+    seriatim_runner *runner;
+    size_t masters[CLUSTER_STARTED] = {0};
+    double until = wall_clock_ms() + 120000;
+    char id[16];
+    int i;
+    (void)state;
+    link_push_jobs(link, "a", 0, JOBS, 1 << 30);
+    assert_int_equal(act(link, SERIATIM_PAUSE, NULL), SHARDS); /* so that the server claims nothing */
+    runner = start_mover("moved");
+    assert_int_equal(act(link, SERIATIM_RESHARD, "48"), 1);
+    while (ids_move(link) && wall_clock_ms() < until)
+        seriatim_runner_pulse(runner);
+    assert_false(ids_move(link));
+    assert_int_equal(length_of(link), JOBS);
+    assert_int_equal(found_by_range(link), JOBS);
+    for (i = 0; i < JOBS; i++) {
+        snprintf(id, sizeof id, "id-%d", i);
+        masters[master_with(id, 2 * SHARDS)]++;
+    }
+    for (i = 0; i < CLUSTER_MASTERS; i++)
+        assert_true(masters[i] > 0);
+    assert_int_equal(act(link, SERIATIM_RESUME, NULL), 2 * SHARDS);
+    seriatim_runner_free(runner);
+    assert_int_equal(findings_of(link, 0), 0);
+    seriatim_link_free(link);
+}
+
 static void change_strays(const char *command, const char *format)
 {
     int i;
@@ -379,6 +454,7 @@ int main(void)
         cmocka_unit_test(test_sets_of_all_masters_in_one_trip),
         cmocka_unit_test(test_pushes_while_a_slot_moves_to_and_fro_lose_and_tear_nothing),
         cmocka_unit_test(test_the_dashboard_shows_the_ids_and_addresses_of_all_masters),
+        cmocka_unit_test(test_r_reshard_1_ids_move_to_shards_of_all_masters),
     };
     return cmocka_run_group_tests(tests, redis_cluster_set_up, redis_cluster_tear_down);
 }

@@ -23,7 +23,7 @@
 #include "reshard_fixture.h"
 
 #define IDS 120
-#define MOST_MS 120000   /* that anything may take on a busy machine */
+#define MOST_MS LIVE_MOST_MS
 #define MOST_STEPS 60000 /* of live_step, of a millisecond if there is nothing to do */
 
 static const push_options later = {.delay = 3600};
@@ -90,21 +90,6 @@ static void is_as_before(unsigned shards)
     are_as_before(shards, -1);
 }
 
-static const char *layout_now(void)
-{
-    static char text[64];
-    redisReply *reply = redis("GET seriatim:{Q}:layout");
-    snprintf(text, sizeof text, "%s", reply->str);
-    freeReplyObject(reply);
-    return text;
-}
-
-static int is_quiet(unsigned shards)
-{
-    unsigned has, schema, old = 0;
-    return sscanf(layout_now(), "%*s %u %u %u", &has, &schema, &old) >= 2 && has == shards && old == 0;
-}
-
 /* Only the layout is written, as by a command that dies then: the shards are of the layout before. */
 static void write_layout(unsigned shards, unsigned old, unsigned most)
 {
@@ -114,36 +99,6 @@ static void write_layout(unsigned shards, unsigned old, unsigned most)
              most);
     REDIS("SET seriatim:{Q}:layout %s", text);
     freeReplyObject(time);
-}
-
-/* Has the node not followed the layout of the end, or does it turn its shards to it? */
-static size_t is_behind(const live_node *n, unsigned shards)
-{
-    const srt_queue *queue = n->node ? n->node->workers[0] : NULL;
-    unsigned i;
-    if (!queue)
-        return 0;
-    for (i = 0; i < queue->place_count; i++)
-        if (queue->places[i]->turning ||
-            (queue->places[i]->state == SRT_OWNED && queue->turns && queue->places[i]->turned != queue->generation))
-            return 1;
-    return queue->shards_count != shards || queue->old_count != 0;
-}
-
-/* Steps the nodes until the move has ended and each has followed that. */
-static void move_with(live_node *nodes, size_t count, unsigned shards)
-{
-    int64_t until = live_now() + MOST_MS;
-    size_t i, behind = 1;
-    while (behind) {
-        behind = !is_quiet(shards);
-        for (i = 0; i < count; i++) {
-            live_step(&nodes[i]);
-            behind += is_behind(&nodes[i], shards);
-        }
-        if (live_now() > until)
-            fail_msg("the move does not end: %s; %s", layout_now(), nodes[0].warning);
-    }
 }
 
 static void steps_for(live_node *nodes, size_t count, int64_t ms)
@@ -162,14 +117,6 @@ static void write_quiet(unsigned shards)
     snprintf(text, sizeof text, "%s%06d %u 3", time->element[0]->str, atoi(time->element[1]->str), shards);
     REDIS("SET seriatim:{Q}:layout %s", text);
     freeReplyObject(time);
-}
-
-/* What a node that serves Q alone writes of itself. */
-static const char *description_of_q(void)
-{
-    static char text[64];
-    snprintf(text, sizeof text, "b %08x;lease=1000|", (unsigned)srt_crc32("Q", 1));
-    return text;
 }
 
 static int has_online_replica(void)
@@ -202,12 +149,12 @@ static void test_a_running_server_moves_the_ids_of_its_queue(void **state)
     live_start(&n, "mover", 3, 0, NULL);
     steps_for(&n, 1, 200);
     write_layout(5, 3, 5);
-    move_with(&n, 1, 5);
+    live_move(&n, 1, 5);
     is_as_before(5);
     live_await_shards(&n, 5);
     assert_string_equal(kinds_found(&f, SERIATIM_NO_QUEUE, 0), "");
     write_layout(2, 5, 5);
-    move_with(&n, 1, 2);
+    live_move(&n, 1, 2);
     is_as_before(2);
     live_await_shards(&n, 2); /* the others are given up */
     assert_string_equal(kinds_found(&f, SERIATIM_NO_QUEUE, 0), "");
@@ -227,7 +174,7 @@ static void test_a_server_that_starts_while_ids_move_goes_on(void **state)
     move_begin(&m, 7);
     freeReplyObject(depart(&m, 0, "id-0 id-1 id-2 id-3 id-4 id-5 id-6 id-7 id-8 id-9"));
     live_start(&n, "mover", 3, 0, NULL);
-    move_with(&n, 1, 7);
+    live_move(&n, 1, 7);
     is_as_before(7);
     live_stop(&n);
     assert_string_equal(kinds_found(&f, SERIATIM_NO_QUEUE, 0), "");
@@ -254,7 +201,7 @@ static void test_a_batch_of_an_earlier_layout_is_finished(void **state)
     freeReplyObject(depart(&m, 0, all));
     write_quiet(5);
     live_start(&n, "mover", 3, 0, NULL);
-    move_with(&n, 1, 5);
+    live_move(&n, 1, 5);
     for (i = 0; i < MOST_STEPS && open_batches(); i++)
         live_step(&n);
     are_as_before(5, 0);
@@ -275,10 +222,10 @@ static void test_a_move_ends_though_connections_end_at_any_answer(void **state)
     steps_for(nodes, 2, 300);
     nodes[0].cut = nodes[1].cut = 30;
     write_layout(4, 3, 4);
-    move_with(nodes, 2, 4);
+    live_move(nodes, 2, 4);
     is_as_before(4);
     write_layout(1, 4, 4);
-    move_with(nodes, 2, 1);
+    live_move(nodes, 2, 1);
     is_as_before(1);
     nodes[0].cut = nodes[1].cut = 0;
     live_stop(&nodes[0]);
@@ -302,7 +249,7 @@ static void test_a_move_ends_whatever_answer_is_lost(void **state)
         unsigned next = shards == 3 ? 5 : 3;
         n.cut_at = n.inputs + round;
         write_layout(next, shards, 5);
-        move_with(&n, 1, next);
+        live_move(&n, 1, next);
         is_as_before(next);
         shards = next;
     }
@@ -335,102 +282,13 @@ static void test_a_move_ends_though_servers_die(void **state)
         live_kill(&nodes[dies]);
         snprintf(id, sizeof id, "n%u", round);
         live_start(&nodes[dies], id, 3, 0, NULL);
-        move_with(nodes, 2, next);
+        live_move(nodes, 2, next);
         is_as_before(next);
         shards = next;
     }
     live_stop(&nodes[0]);
     live_stop(&nodes[1]);
     assert_string_equal(kinds_found(&f, SERIATIM_NO_QUEUE, 0), "");
-    close_queue(&f);
-}
-
-/* ---- Who begins it ---------------------------------------------------------------------------- */
-
-static srt_resharding reshard(const fixture *f, unsigned shards)
-{
-    assert_int_equal(srt_reshard_begin(f->client, f->queue, shards), SERIATIM_OK);
-    assert_int_equal(drive(f->link), SERIATIM_OK);
-    return *srt_reshard_result(f->client);
-}
-
-static srt_resharding resharding(const fixture *f)
-{
-    assert_int_equal(srt_reshard_look_begin(f->client, f->queue), SERIATIM_OK);
-    assert_int_equal(drive(f->link), SERIATIM_OK);
-    return *srt_reshard_result(f->client);
-}
-
-static void refuses(const fixture *f, unsigned shards, const char *message)
-{
-    int status = srt_reshard_begin(f->client, f->queue, shards);
-    if (status == SERIATIM_OK)
-        status = drive(f->link);
-    assert_int_equal(status, SERIATIM_INVALID);
-    assert_string_equal(seriatim_client_error(f->client)->message, message);
-}
-
-static int is_paused(unsigned shard)
-{
-    redisReply *reply = redis("GET seriatim:{Q/%u}:state", shard);
-    int paused = reply->str[SRT_STATE_FLAGS] & SRT_FLAG_PAUSED;
-    freeReplyObject(reply);
-    return paused;
-}
-
-static void test_who_begins_a_move_says_so_once(void **state)
-{
-    fixture f = open_queue(3, "list");
-    live_node n;
-    srt_resharding r;
-    (void)state;
-    live_lease_ms = 20000; /* the server is alive in Redis also while it takes no steps */
-    refuses(&f, 5, "there is no such queue");
-    fill_waiting(&f);
-    remember(3);
-    refuses(&f, 3, "the queue has 3 shards already");
-    refuses(&f, 0, "shards must be from 1 to 4096, not 0");
-    refuses(&f, 4097, "shards must be from 1 to 4096, not 4097");
-    act(&f, SERIATIM_PAUSE);
-    r = reshard(&f, 5);
-    assert_int_equal(r.begun, 1);
-    assert_int_equal(r.servers, 0);
-    assert_int_equal(r.from, 3);
-    assert_int_equal(r.to, 5);
-    assert_true(is_paused(4)); /* as all shards of the queue are */
-    r = reshard(&f, 5);
-    assert_int_equal(r.begun, 0);
-    refuses(&f, 7, "the queue is being given 5 shards; wait until that has ended");
-    assert_int_equal(resharding(&f).sources_left, 3);
-    live_start(&n, "mover", 3, 0, NULL);
-    move_with(&n, 1, 5);
-    is_as_before(5);
-    r = resharding(&f);
-    assert_int_equal(r.sources_left, 0);
-    assert_int_equal(r.from, 5);
-    assert_int_equal(r.to, 5);
-    r = reshard(&f, 2); /* the server hears of it by a message */
-    assert_int_equal(r.servers, 1);
-    move_with(&n, 1, 2);
-    is_as_before(2);
-    act(&f, SERIATIM_RESUME);
-    live_lease_ms = 1000;
-    live_stop(&n);
-    close_queue(&f);
-}
-
-static void test_a_server_that_cannot_move_ids_is_named(void **state)
-{
-    fixture f = open_queue(3, "list");
-    (void)state;
-    push(&f, "a", "1", later);
-    REDIS("ZADD seriatim:{/nodes}:alive 9000000000000 old");
-    REDIS("HSET seriatim:{/nodes}:info old %s", description_of_q());
-    assert_int_equal(srt_reshard_begin(f.client, f.queue, 5), SERIATIM_OK);
-    assert_int_equal(drive(f.link), SERIATIM_UNSUPPORTED);
-    assert_non_null(strstr(seriatim_client_error(f.client)->message, "the node old serves the queue"));
-    REDIS("DEL seriatim:{/nodes}:alive seriatim:{/nodes}:info");
-    assert_true(is_quiet(3));
     close_queue(&f);
 }
 
@@ -469,7 +327,7 @@ static void test_a_batch_waits_for_the_replica(void **state)
     steps_for(&n, 1, 1500);
     assert_true(open_batches() == 1); /* one mover at a time; it waits behind its departure or arrival */
     kill(replica.pid, SIGCONT);
-    move_with(&n, 1, 5);
+    live_move(&n, 1, 5);
     is_as_before(5);
     live_stop(&n);
     redis_remove(&replica);
@@ -516,9 +374,9 @@ static void test_jobs_run_once_and_in_order_while_their_ids_move(void **state)
     nodes[0].run_ms = nodes[1].run_ms = 10;
     nodes[0].cut = nodes[1].cut = 15;
     write_layout(5, 3, 5);
-    move_with(nodes, 2, 5);
+    live_move(nodes, 2, 5);
     write_layout(2, 5, 5);
-    move_with(nodes, 2, 2);
+    live_move(nodes, 2, 2);
     for (i = 0; i < MOST_MS / 10 && run_log.count < BUSY * EACH; i++)
         steps_for(nodes, 2, 10);
     check_runs();
@@ -562,7 +420,7 @@ static void test_a_settle_whose_answer_is_lost_before_a_turn_counts_once(void **
         live_step(&n);
     assert_int_equal(srt_node_stats(n.node).refused, 0);
     assert_int_equal(srt_node_stats(n.node).processed, 2);
-    move_with(&n, 1, 2);
+    live_move(&n, 1, 2);
     assert_int_equal(run_log.count, 2);
     live_lease_ms = 1000;
     live_stop(&n);
@@ -577,8 +435,6 @@ int main(void)
         cmocka_unit_test(test_a_move_ends_though_connections_end_at_any_answer),
         cmocka_unit_test(test_a_move_ends_whatever_answer_is_lost),
         cmocka_unit_test(test_a_move_ends_though_servers_die),
-        cmocka_unit_test(test_who_begins_a_move_says_so_once),
-        cmocka_unit_test(test_a_server_that_cannot_move_ids_is_named),
         cmocka_unit_test(test_a_batch_waits_for_the_replica),
         cmocka_unit_test(test_a_batch_of_an_earlier_layout_is_finished),
         cmocka_unit_test(test_jobs_run_once_and_in_order_while_their_ids_move),

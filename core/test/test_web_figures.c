@@ -38,6 +38,7 @@ static void test_r_web_3_dashboard_and_stats_have_the_figures(void **state)
     get("/api/web/dashboard");
     shows("\"delayed\":1,\"enqueued\":2,\"failed\":0,\"fresh\":2,");
     shows("\"name\":\"Q\",\"parked\":0,\"paused\":0,\"processed\":0,\"pushed\":2,\"refused\":0,\"removed\":0,"
+          "\"resharding\":null,"
           "\"retries\":0,\"scheduled\":0,\"shards\":2,\"stale\":0}");
     shows("\"name\":\"Other/Queue\"");
     shows("\"redis_info\":{\"connected_clients\":");

@@ -63,7 +63,7 @@ describe("seriatim-lua", function()
     { { "-c", "1.5" }, "invalid argument: -c 1.5" },
     { { "-t", "nan" }, "invalid argument: -t nan" },
     { { "--log-format", "xml" }, "invalid argument: --log-format xml" },
-    { { "reshard", "q", "7" }, "unknown command reshard" },
+    { { "balance", "q", "7" }, "unknown command balance" },
     { { "web", "bogus" }, "unexpected bogus" },
     { { "push", "q" }, "usage: seriatim-lua push QUEUE ID [PAYLOAD]" },
     { { "push", "q", "1", "paid" }, "not valid JSON" },

@@ -41,7 +41,7 @@
 ---How payloads become bytes; nil: dump_payload and load_payload of the module. Default: nil.
 ---@field codec seriatim.CodecSetting
 
----@alias seriatim.ActionName "perform_now"|"perform_all_jobs_now"|"perform_all_failed_jobs_now"|"park"|"unpark"|"unpark_all"|"delete"|"delete_all_failed_jobs"|"kill"|"kill_all_failed_jobs"|"morgue_queue_up"|"morgue_queue_up_all_jobs"|"morgue_delete"|"morgue_delete_all_jobs"|"cancel"|"reschedule"|"drop_payload"|"morgue_drop_payload"|"pause"|"resume"|"import"|"delete_queue"
+---@alias seriatim.ActionName "perform_now"|"perform_all_jobs_now"|"perform_all_failed_jobs_now"|"park"|"unpark"|"unpark_all"|"delete"|"delete_all_failed_jobs"|"kill"|"kill_all_failed_jobs"|"morgue_queue_up"|"morgue_queue_up_all_jobs"|"morgue_delete"|"morgue_delete_all_jobs"|"cancel"|"reschedule"|"drop_payload"|"morgue_drop_payload"|"pause"|"resume"|"reshard"|"import"|"delete_queue"
 ---@alias seriatim.QueryName "range_by_id"|"range_by_perform_in"|"range_by_retry_count"|"fetch"|"morgue_range_by_id"|"morgue_range_by_updated_at"|"morgue_fetch"|"processing_data"|"parked"|"range_by_deliver_at"
 ---@alias seriatim.OrderName "quiet"|"stop"
 

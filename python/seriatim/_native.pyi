@@ -17,7 +17,7 @@ ActionName = Literal[
     "perform_now", "perform_all_jobs_now", "perform_all_failed_jobs_now", "park", "unpark", "unpark_all", "delete",
     "delete_all_failed_jobs", "kill", "kill_all_failed_jobs", "morgue_queue_up", "morgue_queue_up_all_jobs",
     "morgue_delete", "morgue_delete_all_jobs", "cancel", "reschedule", "drop_payload", "morgue_drop_payload", "pause",
-    "resume", "import", "delete_queue",
+    "resume", "reshard", "import", "delete_queue",
 ]
 QueryName = Literal[
     "range_by_id", "range_by_perform_in", "range_by_retry_count", "fetch", "morgue_range_by_id",

@@ -104,10 +104,15 @@ class ShardFigures(Figures):
     owner: str | None
 
 
+# Numbers of shards, before and after; shards that ids still leave; how many ids have moved, and an estimate of how many are left.
+Resharding = TypedDict("Resharding", {"from": int, "to": int, "shards_left": int, "ids_moved": int, "ids_left": int})
+
+
 class Metrics(Figures):
-    """Those of a queue and of each of its shards."""
+    """Those of a queue and of each of its shards; and how far actions.reshard is, None while no ids move."""
 
     shards: list[ShardFigures]
+    resharding: Resharding | None
 
 
 class Node(TypedDict):

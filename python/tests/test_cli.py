@@ -108,7 +108,7 @@ WRONG: list[tuple[list[str], str]] = [
     (["-c", "many"], "invalid argument: -c many"),
     (["-t", "nan"], "invalid argument: -t nan"),
     (["--log-format", "xml"], "invalid argument: --log-format xml"),
-    (["reshard", "q", "7"], "unknown command reshard"),
+    (["balance", "q", "7"], "unknown command balance"),
     (["web", "--bind", "0.0.0.0"], "--token"),
     (["push", "q"], r"usage: seriatim push QUEUE ID \[PAYLOAD\]"),
     (["push", "q", "1", "paid"], "not valid JSON"),

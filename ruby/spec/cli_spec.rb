@@ -47,7 +47,7 @@ RSpec.describe "the command", limit: 400 do
         ["-r", "/no/such"] => %r{-r /no/such: no such file}, ["-r", @dir] => /holds no config\/environment\.rb/,
         ["-r", write("empty.rb", "require 'seriatim'; Seriatim.workers = []")] => /no workers/,
         ["-r", app, "-q", "other"] => /unknown queue "other"; there are "CliWorker"/, ["-r", app, "-c", "0"] => /threads_per_node must be/,
-        ["-c", "many"] => /invalid argument: -c many/, ["-C", "/no/such.yml"] => /No such file/, ["reshard", "q", "7"] => /unknown command reshard/,
+        ["-c", "many"] => /invalid argument: -c many/, ["-C", "/no/such.yml"] => /No such file/, ["balance", "q", "7"] => /unknown command balance/,
         ["web", "x"] => /unexpected x/, ["push", "q"] => /usage: seriatim push QUEUE ID/, ["push", "q", "1", "paid"] => /not valid JSON/,
         ["explain", "nowhere", "1"] => /unknown queue "nowhere"/, ["stats", "nowhere"] => /unknown queue "nowhere"/,
         ["-C", write("bad.yml", "theads: 5")] => /unknown key theads; known are require, threads/
@@ -321,6 +321,26 @@ RSpec.describe "the command", limit: 400 do
       expect(seriatim("scheduled", "cancel", "Plans", first, second)).to eq(["cancelled 2\n", 0])
       expect(plans.metrics[:scheduled]).to eq(0)
       expect(seriatim("scheduled", "cancel", "Plans", first)).to eq(["the handle #{first.inspect} names no payload that can be cancelled\n", 1])
+    end
+
+    it "R-RESHARD-5: reshard says how far the servers are, and that there is none; killed and run again, it sees the end" do
+      moved = worker("Moved", shards_count: 2) { nil }
+      moved.perform_async((1..60).map { |id| { id: id, delay: 3600 } })
+      expect(seriatim("reshard", "Moved", "2")).to eq(["the queue \"Moved\" has 2 shards\n", 0])
+      commands = [%w[Moved 5], %w[Moved 5]].map do |words|
+        Command.new("reshard", *words, wait: false).tap { |command| command.wait_for(/0 ids moved, about \d+ left; ids leave 2 of 2 shards; no living server owns one of them/) }
+      end
+      @commands = commands
+      expect(commands.map { |command| command.log.lines.first }).to eq(["the queue \"Moved\" is given 5 shards\n", "the ids of the queue \"Moved\" are on their way to 5 shards already\n"])
+      commands.first.signal(:KILL)
+      expect(commands.first.wait).to be_nil
+      expect(seriatim("reshard", "Moved", "3")).to match([/shards must be 5, not 3/, 2])
+      server = serve(moved)
+      expect(commands.last.wait(seconds: 120)).to eq(0)
+      expect(commands.last.log).to end_with("the queue \"Moved\" has 5 shards\n")
+      expect(seriatim("reshard", "Moved", "5")).to eq(["the queue \"Moved\" has 5 shards\n", 0])
+      expect(moved.metrics).to include(length: 60, resharding: nil)
+      server.stop
     end
 
     # The first line is drawn at once; how many follow is a matter of time.

@@ -5,7 +5,7 @@ require "json"
 # What script/embed writes from core/definitions/operations.json: C tables, the methods of each language, lists of the documentation.
 class Operations
   ROW = Struct.new(:name, :takes, :web, :form, :part, :about, keyword_init: true)
-  TAKES = %w[nothing ids payload handle handle_at record queue].freeze
+  TAKES = %w[nothing ids payload handle handle_at record shards queue].freeze
   FORMS = %w[range fetch list].freeze
 
   def initialize(path)
@@ -21,8 +21,8 @@ class Operations
       /* X(NUMBER, name): the roles of the dashboard, each of which may do what those before it may, but for the last. */
       #{c_table("ROLES", @roles) { [] }}
       /*
-       * X(NUMBER, name, takes, role): takes is NOTHING, IDS, PAYLOAD, HANDLE, HANDLE_AT, RECORD or QUEUE; role is who may do it in the dashboard,
-       * ADMIN or OPERATOR; NONE: it has no route there.
+       * X(NUMBER, name, takes, role): takes is NOTHING, IDS, PAYLOAD, HANDLE, HANDLE_AT, RECORD, SHARDS or QUEUE; role is who may do it in the
+       * dashboard, ADMIN or OPERATOR; NONE: it has no route there.
        */
       #{c_table("ACTIONS", @actions) { |row| [row.takes.upcase, (row.web || "none").upcase] }}
       /* X(NUMBER, name, form, descending): form is RANGE, FETCH or LIST; descending names the route of a RANGE that descends. */
@@ -69,8 +69,10 @@ class Operations
   def made = @queries.reject { |row| row.form == "list" }
   def descending(row) = row.name.sub("range", "rev_range")
 
-  ARGUMENTS = { "nothing" => "", "ids" => "ids", "payload" => "id, payload", "handle" => "handle", "handle_at" => "handle, at" }.freeze
-  CALLS = { "nothing" => "act", "ids" => "act_on", "payload" => "act_on_payload", "handle" => "act_on_handle", "handle_at" => "act_on_handle" }.freeze
+  ARGUMENTS = { "nothing" => "", "ids" => "ids", "payload" => "id, payload", "handle" => "handle", "handle_at" => "handle, at",
+                "shards" => "shards" }.freeze
+  CALLS = { "nothing" => "act", "ids" => "act_on", "payload" => "act_on_payload", "handle" => "act_on_handle", "handle_at" => "act_on_handle",
+            "shards" => "act_on_shards" }.freeze
 
   def arguments(row) = row.takes == "nothing" ? "" : "(#{ARGUMENTS.fetch(row.takes)})"
   def call(row) = [row.name.inspect, *(ARGUMENTS[row.takes] unless row.takes == "nothing")].join(", ")
@@ -86,7 +88,7 @@ class Operations
   # ---- Ruby
 
   def ruby_action(row)
-    at = "    # @param at [Time, Numeric] Unix seconds\n" if row.takes == "handle_at"
+    at = { "handle_at" => "    # @param at [Time, Numeric] Unix seconds\n", "shards" => "    # @param shards [Integer] 1 to 4096\n" }[row.takes]
     "#{wrapped(row.about, "    # ", 140)}#{at}    # @return [#{on_handle?(row) ? "Boolean" : "Integer"}]\n" \
       "    def #{row.name}#{arguments(row)} = #{CALLS.fetch(row.takes)}(#{call(row)})\n"
   end
@@ -104,7 +106,7 @@ class Operations
   # ---- Python
 
   PYTHON_ARGUMENTS = { "nothing" => "", "ids" => ", ids: Sequence[AnyId]", "payload" => ", id: AnyId, payload: Any", "handle" => ", handle: str",
-                       "handle_at" => ", handle: str, at: SupportsFloat | datetime" }.freeze
+                       "handle_at" => ", handle: str, at: SupportsFloat | datetime", "shards" => ", shards: int" }.freeze
 
   def python_action(row)
     "    def #{row.name}(self#{PYTHON_ARGUMENTS.fetch(row.takes)}) -> #{on_handle?(row) ? "bool" : "int"}:\n" \
@@ -136,7 +138,8 @@ class Operations
 
   # ---- Lua
 
-  LUA_TYPES = { "ids" => "seriatim.Id[]", "id" => "seriatim.Id", "payload" => "any", "handle" => "string", "at" => "number  Unix seconds" }.freeze
+  LUA_TYPES = { "ids" => "seriatim.Id[]", "id" => "seriatim.Id", "payload" => "any", "handle" => "string", "at" => "number  Unix seconds",
+                "shards" => "integer  1 to 4096" }.freeze
 
   def lua_action(row)
     parameters = ARGUMENTS.fetch(row.takes).split(", ").map { |name| "---@param #{name} #{LUA_TYPES.fetch(name)}\n" }.join
@@ -167,7 +170,8 @@ class Operations
 
   WEB_FIELDS = { "ids" => "with `{\"ids\": [...]}` (at most 1,000)", "nothing" => "without fields",
                  "payload" => "with `{\"id\": ID, \"key\": KEY}` (as a form `id=ID&key=KEY`)",
-                 "handle" => "with `{\"handle\": HANDLE}`", "handle_at" => "with `{\"handle\": HANDLE, \"at\": UNIX_SECONDS}`" }.freeze
+                 "handle" => "with `{\"handle\": HANDLE}`", "handle_at" => "with `{\"handle\": HANDLE, \"at\": UNIX_SECONDS}`",
+                 "shards" => "with `{\"shards\": NUMBER}`" }.freeze
 
   def web_list
     groups = @actions.select(&:web).group_by { |row| [row.web, row.takes] }.sort_by { |(role, takes), _| [role == "admin" ? 1 : 0, TAKES.index(takes)] }

@@ -35,8 +35,8 @@
 #define SERIATIM_ROLES_COUNT 4
 
 /*
- * X(NUMBER, name, takes, role): takes is NOTHING, IDS, PAYLOAD, HANDLE, HANDLE_AT, RECORD or QUEUE; role is who may do it in the dashboard,
- * ADMIN or OPERATOR; NONE: it has no route there.
+ * X(NUMBER, name, takes, role): takes is NOTHING, IDS, PAYLOAD, HANDLE, HANDLE_AT, RECORD, SHARDS or QUEUE; role is who may do it in the
+ * dashboard, ADMIN or OPERATOR; NONE: it has no route there.
  */
 #define SERIATIM_ACTIONS(X) \
     X(PERFORM_NOW, perform_now, IDS, OPERATOR) /* Makes waiting ids that are due later due now; of a running id, the payloads that wait behind the run. retry_count does not change. */ \
@@ -59,9 +59,10 @@
     X(MORGUE_DROP_PAYLOAD, morgue_drop_payload, PAYLOAD, ADMIN) /* Deletes one payload of a dead id. Returns 1, or 0 if no payload of the id is equal. */ \
     X(PAUSE, pause, NOTHING, OPERATOR) /* Stops claims of the queue until resume; running jobs go on. Returns the number of shards. */ \
     X(RESUME, resume, NOTHING, OPERATOR) /* Undoes pause. Returns the number of shards. */ \
+    X(RESHARD, reshard, SHARDS, ADMIN) /* Gives the queue another number of shards: its servers move its ids while it is in use, and the metrics say how far they are. Returns 1, or 0 if the queue has this number already or its ids are on their way to it. */ \
     X(IMPORT, import, RECORD, NONE) /* Adds payloads that another queue system held of one id, with their scores, time, retry_count and error, as waiting or dead. Returns 1, or 2 if this record was added before. */ \
     X(DELETE_QUEUE, delete_queue, QUEUE, NONE) /* Deletes the queue itself: layout, settings and, if its name is given, the ids that it holds. Refused while a node serves it. Returns 1. */
-#define SERIATIM_ACTIONS_COUNT 22
+#define SERIATIM_ACTIONS_COUNT 23
 
 /* X(NUMBER, name, form, descending): form is RANGE, FETCH or LIST; descending names the route of a RANGE that descends. */
 #define SERIATIM_QUERIES(X) \

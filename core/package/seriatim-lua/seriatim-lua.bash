@@ -1,7 +1,7 @@
 _seriatim() {
   local cur=${COMP_WORDS[COMP_CWORD]} verb='' words='' more='' at
   for ((at = 1; at < COMP_CWORD; at++)); do
-    case " server push pop stats queues nodes explain delete pause resume dead scheduled import check web outbox completion man version help " in *" ${COMP_WORDS[at]} "*) verb=${COMP_WORDS[at]}; break ;; esac
+    case " server push pop stats queues nodes explain delete pause resume dead scheduled import reshard check web outbox completion man version help " in *" ${COMP_WORDS[at]} "*) verb=${COMP_WORDS[at]}; break ;; esac
   done
   case $verb in
     server) words='-r --require -C --config -c --threads -p --processes -q --queue -t --timeout -e --environment -v --verbose --log-format' ;;
@@ -17,14 +17,15 @@ _seriatim() {
     dead) words='list retry delete --all --error --limit --json' ;;
     scheduled) words='list cancel reschedule --id --limit --json' ;;
     import) words='lowkiq --from --watch --create --shards --json' ;;
+    reshard) words='--status --no-wait --json'; more=$("$1" queues 2>/dev/null | awk 'NR > 1 { print $1 }') ;;
     check) words='--repair --json'; more=$("$1" queues 2>/dev/null | awk 'NR > 1 { print $1 }') ;;
     web) words='--bind --port --token --read-only --consume' ;;
     outbox) words='' ;;
     completion) words='bash zsh fish' ;;
     man) words='' ;;
     version) words='' ;;
-    help) words=''; more='server push pop stats queues nodes explain delete pause resume dead scheduled import check web outbox completion man version help' ;;
-    *) words='server push pop stats queues nodes explain delete pause resume dead scheduled import check web outbox completion man version help -r --require -C --config -c --threads -p --processes -q --queue -t --timeout -e --environment -v --verbose --log-format' ;;
+    help) words=''; more='server push pop stats queues nodes explain delete pause resume dead scheduled import reshard check web outbox completion man version help' ;;
+    *) words='server push pop stats queues nodes explain delete pause resume dead scheduled import reshard check web outbox completion man version help -r --require -C --config -c --threads -p --processes -q --queue -t --timeout -e --environment -v --verbose --log-format' ;;
   esac
   COMPREPLY=($(compgen -W "$words $more -r --require -e --environment -v --verbose --log-format -V --version -h --help" -- "$cur"))
   [ ${#COMPREPLY[@]} -gt 0 ] || COMPREPLY=($(compgen -f -- "$cur"))

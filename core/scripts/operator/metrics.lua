@@ -3,7 +3,8 @@
 -- KEYS: the shard's
 -- ARGV: 1 generation
 -- Returns {now, waiting, retries, busy, parked, dead, unproven, suspect, processed, failed, refused, paused, lag, first,
---   lease, fence of the last claim, owner, scheduled, removed from the morgue, stale}: microseconds; scheduled is a number of payloads, whose
+--   lease, fence of the last claim, owner, scheduled, removed from the morgue, stale, and while ids leave the shard for another number
+--   of shards: how many have left, how many were there before, 1 if none is to leave any more; else 0}: microseconds; scheduled is a number of payloads, whose
 --   deliver_at, once it has passed, counts as a due time; first is the smallest due time of what waits, 9e15 for none; what waits behind
 --   a running id counts as waiting.
 local busy, parked = running_count(), call('ZCARD', PARKED)
@@ -32,7 +33,9 @@ end
 
 soon = min(soon, ready_head())
 if delivers <= now then soon = min(soon, delivers) end
+local leaving = is(FLAG_SOURCE) and call('HMGET', PREFIX .. 'reshard', 'moved', 'ids', 'out') or {}
 local function whole(number) return format('%.0f', number) end
 return {whole(now), waiting, call('ZCARD', RETRY), busy, parked, call('HLEN', DEAD), call('ZCARD', UNPROVEN),
   call('ZCARD', SUSPECT), whole(processed), whole(failed), whole(refused), is(FLAG_PAUSED) and 1 or 0, whole(max(0, now - soon)),
-  whole(soon), whole(lease), whole(claimed), owner, call('ZCARD', PREFIX .. 'scheduled'), whole(removed), whole(stale)}
+  whole(soon), whole(lease), whole(claimed), owner, call('ZCARD', PREFIX .. 'scheduled'), whole(removed), whole(stale),
+  leaving[1] or 0, leaving[2] or 0, leaving[3] or 0}

@@ -9,7 +9,7 @@ probe()
 call('ZCARD', SCHEDULED)
 for i = 3, #ARGV do call('ZCARD', LEFT_SCHED .. ARGV[i]) end
 open_for_writing()
-local answer = 'OK'
+local answer, moved = 'OK', tonumber(call('HGET', RESHARD, 'moved')) or 0
 
 -- Are all entries of the id gone?
 local function unschedule_left(id)
@@ -36,8 +36,10 @@ for i = 3, #ARGV do
     answer = 'MORE'
   elseif part then
     call('HDEL', LEAVING, id)
+    moved = moved + 1
   end
 end
+call('HSET', RESHARD, 'moved', moved)
 if call('HLEN', LEAVING) == 1 then call('DEL', LEAVING) end
 note_delivers()
 save()

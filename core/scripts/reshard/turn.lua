@@ -1,7 +1,7 @@
 -- TURN: gives a shard another layout of its queue. No id, run or lease changes by that. It stands alone, because the prelude refuses a shard
 -- of another generation.
 -- KEYS: the shard's
--- ARGV: 1 the text of the layout, 2 '1': a shard that was never used is made paused
+-- ARGV: 1 the text of the layout, 2 '1': a shard that the queue gets is paused, as all that it has are
 -- Returns {'OK', or 'SAME': it has this layout, 'OPEN': a batch is open, which is to be brought to its end before, 'NEWER': it has a later
 --   layout, or is closed for a deletion; its generation, the text of its layout}
 local call, match, pack, format = redis.call, string.match, struct.pack, string.format
@@ -20,11 +20,17 @@ if math.abs(has) > generation or has < 0 then return {'NEWER', format('%.0f', ha
 if has == generation and text == TEXT then return {'SAME', format('%.0f', has), text} end
 if has < generation and call('EXISTS', LEAVING) == 1 then return {'OPEN', format('%.0f', has), text or ''} end
 call('ZCARD', PREFIX .. 'moving')
+local ids = shard < old and math.max(call('HLEN', PREFIX .. 'jobs') + call('HLEN', PREFIX .. 'dead'), call('ZCARD', PREFIX .. 'scheduled'),
+  call('HLEN', PREFIX .. 'scores'), call('ZCARD', PREFIX .. 'traced'))
 
 if state then
   local flags = string.byte(state, STATE_FLAGS + 1)
-  local is_source = flags % (2 * FLAG_SOURCE) >= FLAG_SOURCE
-  if is_source ~= (shard < old) then flags = flags + (is_source and -FLAG_SOURCE or FLAG_SOURCE) end
+  local function set(flag, wanted)
+    local has_it = flags % (2 * flag) >= flag
+    if has_it ~= wanted then flags = flags + (wanted and flag or -flag) end
+  end
+  set(FLAG_SOURCE, shard < old)
+  if old > 0 and shard >= old then set(FLAG_PAUSED, ARGV[2] == '1') end -- it may have been in the queue before
   state = pack('<d', generation) .. string.sub(state, 9, STATE_FLAGS) .. string.char(flags) .. string.sub(state, STATE_FLAGS + 2)
 else
   local flags = (shard < old and FLAG_SOURCE or 0) + (ARGV[2] == '1' and FLAG_PAUSED or 0)
@@ -32,5 +38,6 @@ else
 end
 call('DEL', RESHARD) -- a write that Redis allows at maxmemory
 call('HSET', RESHARD, '', TEXT)
+if ids then call('HSET', RESHARD, 'ids', ids) end
 call('SET', STATE, state)
 return {'OK', format('%.0f', generation), TEXT}

@@ -12,7 +12,8 @@ typedef enum action_form {
     ACTION_NAMED,  /* one payload: find tells its key, drop takes it */
     ACTION_RECORD, /* an id and a record: an integer */
     ACTION_HANDLE, /* one payload, by its handle: handle.c */
-    ACTION_QUEUE   /* the queue itself: delete.c */
+    ACTION_QUEUE,  /* the queue itself: delete.c */
+    ACTION_SHARDS  /* its number of shards: reshard.c */
 } action_form;
 
 static const struct {
@@ -41,6 +42,7 @@ static const struct {
     [SERIATIM_RESCHEDULE] = {srt_script_reschedule, ACTION_HANDLE},
     [SERIATIM_IMPORT] = {srt_script_import, ACTION_RECORD},
     [SERIATIM_DELETE_QUEUE] = {srt_script_none, ACTION_QUEUE},
+    [SERIATIM_RESHARD] = {srt_script_none, ACTION_SHARDS},
 };
 
 /*
@@ -464,6 +466,8 @@ static int action_begin(seriatim_client *c, size_t queue, int kind, const seriat
         return srt_fail(&c->error, SERIATIM_INVALID, "there is no action with the number %d", kind);
     if (action_table[kind].form == ACTION_QUEUE)
         return srt_delete_begin(c, queue, texts, count);
+    if (action_table[kind].form == ACTION_SHARDS)
+        return srt_reshard_begin(c, queue, texts, count);
     if (action_table[kind].form == ACTION_HANDLE)
         return srt_handle_begin(c, queue, action_table[kind].script, texts, count);
     a = srt_operator_state(c, sizeof *a);
@@ -513,5 +517,5 @@ int64_t seriatim_action_result(const seriatim_client *c)
 {
     if (c->operation && c->operation->send == action_send)
         return ((const action_state *)c->state)->changed;
-    return srt_delete_result(c) + srt_handle_result(c);
+    return srt_delete_result(c) + srt_handle_result(c) + srt_reshard_result(c);
 }

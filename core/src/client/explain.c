@@ -7,13 +7,16 @@
 #include <string.h>
 
 enum { EXPLAIN_ID, EXPLAIN_NODES };
+enum { EXPLAIN_STAYS, EXPLAIN_LEAVES, EXPLAIN_IN_BATCH }; /* as explain.lua says it */
 
 typedef struct explain_state {
     srt_arena args, memory;
     const srt_queue *queue; /* borrowed */
     const char *id;
     size_t len;
-    unsigned shard;
+    unsigned shard;           /* that is asked */
+    unsigned next;            /* to which the id moves; the same if it does not */
+    int leaves;               /* EXPLAIN_LEAVES and so on */
     int runs, parks, deletes; /* the flags of the run */
     char mode;                /* of the run */
     double ends;              /* Unix time in seconds at which its time is over; 0: it has no end */
@@ -48,26 +51,38 @@ static void explain_reset(explain_state *e)
     explain_blank(e, &e->result.behind);
     explain_blank(e, &e->result.dead);
     e->result.owner = e->result.text = "";
-    e->runs = e->parks = e->deletes = 0;
+    e->runs = e->parks = e->deletes = e->leaves = 0;
+}
+
+static int explain_ask(seriatim_client *c, explain_state *e, unsigned shard)
+{
+    srt_request *r = srt_client_shard_request(c, c->registry.queues[c->queue], shard, srt_script_explain);
+    e->shard = shard;
+    explain_reset(e);
+    if (!r)
+        return SERIATIM_NOMEM;
+    srt_request_arg(r, e->id, e->len);
+    r->kind = EXPLAIN_ID;
+    return srt_client_send(c, r);
 }
 
 static int explain_send(seriatim_client *c, srt_queue *queue)
 {
     explain_state *e = c->state;
-    srt_request *r;
-    int status;
     e->queue = queue;
-    e->shard = seriatim_shard_of(e->id, e->len, queue->shards_count);
+    e->shard = e->next = seriatim_shard_of(e->id, e->len, queue->shards_count);
     explain_reset(e);
     if (queue->shards_count == 0)
         return SERIATIM_OK;
-    r = srt_client_id_request(c, queue, e->id, e->len, srt_script_explain, 2);
-    if (!r)
-        return SERIATIM_NOMEM;
-    srt_request_arg(r, e->id, e->len);
-    r->kind = EXPLAIN_ID;
-    status = srt_client_send(c, r);
-    return status;
+    return explain_ask(c, e, queue->old_count ? seriatim_shard_of(e->id, e->len, queue->old_count) : e->shard);
+}
+
+/* Is it neither here nor in a batch? What has left its shard lies in the next one. */
+static int explain_is_elsewhere(const explain_state *e)
+{
+    const seriatim_explanation *x = &e->result;
+    return e->shard != e->next && e->leaves != EXPLAIN_IN_BATCH && strcmp(x->job.state, "unknown") == 0 &&
+           strcmp(x->dead.state, "unknown") == 0 && x->scheduled == 0 && !x->has_score;
 }
 
 static int explain_view(seriatim_client *c, explain_state *e, seriatim_record *view, const srt_token *head,
@@ -121,7 +136,7 @@ static int explain_on_id(seriatim_client *c, explain_state *e, const srt_reply *
     const srt_token *at = &reply->tokens[1], *run = &at[5];
     seriatim_explanation *x = &e->result;
     int status;
-    if (!srt_reply_is_list(reply, 13) || reply->count > 14 + SRT_HISTORY_MOST)
+    if (!srt_reply_is_list(reply, 14) || reply->count > 15 + SRT_HISTORY_MOST)
         return srt_operator_protocol(c, "explain");
     x->now = srt_operator_seconds(&at[0]);
     x->paused = srt_token_int(&at[1]) != 0;
@@ -140,6 +155,7 @@ static int explain_on_id(seriatim_client *c, explain_state *e, const srt_reply *
     x->scheduled = srt_token_int(&at[10]);
     x->deliver_at = at[11].len ? srt_operator_seconds(&at[11]) : 0;
     explain_take_score(x, &at[12]);
+    e->leaves = (int)srt_token_int(&at[13]);
     x->behind.behind = 1;
     status = explain_view(c, e, &x->job, &at[7], e->runs ? SRT_PART_RUNNING : SRT_PART_WAITING, run);
     if (status == SERIATIM_OK)
@@ -147,7 +163,9 @@ static int explain_on_id(seriatim_client *c, explain_state *e, const srt_reply *
     if (status == SERIATIM_OK)
         status = explain_view(c, e, &x->dead, &at[9], SRT_PART_DEAD, NULL);
     if (status == SERIATIM_OK)
-        status = explain_history(c, e, &at[13], reply->count - 14);
+        status = explain_history(c, e, &at[14], reply->count - 15);
+    if (status == SERIATIM_OK && explain_is_elsewhere(e))
+        return explain_ask(c, e, e->next);
     return status == SERIATIM_OK ? srt_nodes_ask(c, EXPLAIN_NODES) : status;
 }
 
@@ -296,6 +314,17 @@ static void explain_say_score(explain_state *e)
     explain_say_time(e, "", e->result.score_until);
 }
 
+/* That it changes its shard, because the queue is given another number of them. */
+static void explain_say_move(explain_state *e)
+{
+    char text[80];
+    snprintf(text, sizeof text, "from shard %u to shard %u", e->shard, e->next);
+    if (e->leaves == EXPLAIN_IN_BATCH)
+        explain_say(e, "it is on its way ", text, ", in a batch of a server that moves ids");
+    else
+        explain_say(e, e->runs ? "; when its run has ended it moves " : "; a server is to move it ", text, "");
+}
+
 static int explain_on_end(seriatim_client *c, int failed)
 {
     explain_state *e = c->state;
@@ -304,6 +333,8 @@ static int explain_on_end(seriatim_client *c, int failed)
         explain_run(e);
     else if (strcmp(e->result.job.state, "unknown") != 0)
         explain_wait(e);
+    else if (e->leaves == EXPLAIN_IN_BATCH)
+        explain_say_move(e);
     else if (e->result.scheduled == 0)
         explain_say(e, "nothing waits or runs under this id", e->result.known ? "" : "; no server knows this queue",
                     "");
@@ -315,6 +346,8 @@ static int explain_on_end(seriatim_client *c, int failed)
         explain_say_time(e, "; dead payloads of it lie in the morgue, its last death was ", e->result.dead.updated_at);
     if (e->result.has_score)
         explain_say_score(e);
+    if (e->leaves == EXPLAIN_LEAVES && !explain_is_elsewhere(e))
+        explain_say_move(e);
     e->result.text = e->text;
     return failed;
 }

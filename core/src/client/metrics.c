@@ -1,5 +1,6 @@
 /* metrics.c - the operation metrics: the figures of one queue and of each of its shards. */
 #include "client/operator.h"
+#include "model/stored.h"
 
 #include <string.h>
 
@@ -7,13 +8,69 @@ typedef struct metrics_state {
     srt_arena memory;
     seriatim_metrics total, *shards;
     size_t count;
+    seriatim_metrics gone; /* the counters of shards that the queue had before it was given fewer */
+    seriatim_resharding resharding;
 } metrics_state;
+
+enum { METRICS_SHARD, METRICS_GONE };
 
 static void metrics_release(seriatim_client *c)
 {
     metrics_state *m = c->state;
     srt_arena_free(&m->memory);
     srt_free(c->mem, m, sizeof *m);
+}
+
+void srt_resharding_add(seriatim_resharding *r, unsigned shard, int64_t moved, int64_t before, int is_out)
+{
+    unsigned a = r->from, b = r->to, rest;
+    double left;
+    for (; b != 0; b = rest) { /* a becomes their greatest common divisor */
+        rest = a % b;
+        a = b;
+    }
+    r->ids_moved += moved;
+    if (is_out)
+        return;
+    r->shards_left++;
+    left = (double)before * (shard < r->to ? 1 - (double)a / r->to : 1) - (double)moved;
+    r->ids_left += left > 0 ? (int64_t)(left + 0.5) : 0;
+}
+
+static int metrics_ask_gone(seriatim_client *c, const srt_queue *queue, unsigned shard)
+{
+    const srt_bytes *prefix = &queue->shards[shard]->prefix;
+    srt_request *r = srt_session_begin(srt_cluster_pool(&c->cluster), srt_script_none, NULL, 0);
+    srt_bytes key;
+    if (!r)
+        return srt_operator_nomem(c);
+    srt_bytes_init(&key, c->mem);
+    srt_bytes_add(&key, prefix->data, prefix->len);
+    srt_bytes_adds(&key, "state");
+    srt_request_text(r, "GET");
+    srt_request_arg(r, key.data, key.len);
+    r->tail.failed |= key.failed;
+    srt_bytes_free(&key);
+    r->kind = METRICS_GONE;
+    return srt_client_send(c, r);
+}
+
+/* A counter of a state; 0 if what stands there is no counter. */
+static int64_t metrics_counter(const srt_token *state, size_t at)
+{
+    double number = srt_little_double(state->data + at);
+    return number >= 0 && number < (double)SRT_FOREVER ? (int64_t)number : 0;
+}
+
+static void metrics_on_gone(seriatim_metrics *gone, const srt_token *state)
+{
+    if (state->type != SRT_STRING || state->len < SRT_STATE_OWNER)
+        return;
+    gone->processed += metrics_counter(state, SRT_STATE_PROCESSED);
+    gone->failed += metrics_counter(state, SRT_STATE_FAILED);
+    gone->refused += metrics_counter(state, SRT_STATE_REFUSED);
+    gone->morgue_removed += metrics_counter(state, SRT_STATE_REMOVED);
+    gone->stale += metrics_counter(state, SRT_STATE_STALE);
 }
 
 static int metrics_send(seriatim_client *c, srt_queue *queue)
@@ -27,6 +84,10 @@ static int metrics_send(seriatim_client *c, srt_queue *queue)
     if (!m->shards)
         return srt_operator_nomem(c);
     m->count = srt_queue_addressed(queue);
+    memset(&m->gone, 0, sizeof m->gone);
+    memset(&m->resharding, 0, sizeof m->resharding);
+    m->resharding.from = queue->old_count ? queue->old_count : queue->shards_count;
+    m->resharding.to = queue->shards_count;
     memset(m->shards, 0, m->count * sizeof *m->shards);
     for (shard = 0; shard < srt_queue_addressed(queue) && status == SERIATIM_OK; shard++) {
         srt_request *r = srt_client_shard_request(c, queue, shard, srt_script_metrics);
@@ -35,6 +96,8 @@ static int metrics_send(seriatim_client *c, srt_queue *queue)
         r->place = shard;
         status = srt_client_send(c, r);
     }
+    for (; shard < queue->most_count && status == SERIATIM_OK; shard++)
+        status = metrics_ask_gone(c, queue, shard);
     return status;
 }
 
@@ -43,7 +106,11 @@ static int metrics_on_reply(seriatim_client *c, srt_request *r, const srt_reply 
     metrics_state *m = c->state;
     seriatim_metrics *shard = &m->shards[r->place];
     const srt_token *at = &reply->tokens[1];
-    if (!srt_reply_is_list(reply, 20))
+    if (r->kind == METRICS_GONE) {
+        metrics_on_gone(&m->gone, &reply->tokens[0]);
+        return SERIATIM_OK;
+    }
+    if (!srt_reply_is_list(reply, 23))
         return srt_operator_protocol(c, "metrics");
     shard->now = srt_operator_seconds(&at[0]);
     shard->length = srt_token_int(&at[1]);
@@ -66,6 +133,9 @@ static int metrics_on_reply(seriatim_client *c, srt_request *r, const srt_reply 
     shard->morgue_removed = srt_token_int(&at[18]);
     shard->stale = srt_token_int(&at[19]);
     shard->owner = srt_arena_copy(&m->memory, at[16].data, at[16].len);
+    if (m->resharding.from != m->resharding.to && r->place < m->resharding.from)
+        srt_resharding_add(&m->resharding, (unsigned)r->place, srt_token_int(&at[20]), srt_token_int(&at[21]),
+                           srt_token_int(&at[22]) != 0);
     return shard->owner ? SERIATIM_OK : srt_operator_nomem(c);
 }
 
@@ -74,7 +144,7 @@ static int metrics_on_end(seriatim_client *c, int failed)
     metrics_state *m = c->state;
     seriatim_metrics *total = &m->total;
     size_t i;
-    memset(total, 0, sizeof *total);
+    *total = m->gone;
     total->owner = "";
     for (i = 0; i < m->count; i++) {
         const seriatim_metrics *shard = &m->shards[i];
@@ -126,6 +196,12 @@ const seriatim_metrics *seriatim_metrics_total(const seriatim_client *c)
 {
     const metrics_state *m = metrics_of(c);
     return m ? &m->total : NULL;
+}
+
+const seriatim_resharding *seriatim_metrics_resharding(const seriatim_client *c)
+{
+    const metrics_state *m = metrics_of(c);
+    return m && m->resharding.from != m->resharding.to ? &m->resharding : NULL;
 }
 
 const seriatim_metrics *seriatim_metrics_shards(const seriatim_client *c, size_t *count)

@@ -121,25 +121,18 @@ int64_t srt_delete_result(const seriatim_client *c); /* 1: it is deleted */
 int srt_handle_begin(seriatim_client *c, size_t queue, int script, const seriatim_text *texts, size_t count);
 int64_t srt_handle_result(const seriatim_client *c); /* 1: it is done */
 
-/* A change of the number of shards of a queue. */
-typedef struct srt_resharding {
-    int begun;             /* this operation has begun it; 0: it was under way, or was only looked at */
-    int64_t generation;    /* of the layout */
-    unsigned from, to;     /* numbers of shards; the same where nothing moves */
-    unsigned sources_left; /* of the first: shards that ids still leave; 0 where nothing moves */
-    unsigned servers;      /* that serve the queue, and so move its ids; counted where it was begun */
-} srt_resharding;
-
 /*
- * Has the servers of a queue move its ids to another number of shards. Ends when all shards know of it, or as soon as
- * the servers will do the rest. INVALID: it has that number already, or is on its way to another one. UNSUPPORTED: a
- * server of an earlier version serves the queue. Of a move to the same number that is under way, nothing is changed.
+ * The same of SERIATIM_RESHARD: has the servers of a queue move its ids to another number of shards. Ends when all
+ * shards know of it, or as soon as the servers will do the rest. Of a move to the same number that is under way only
+ * what is missing is done.
  */
-int srt_reshard_begin(seriatim_client *c, size_t queue, unsigned shards);
-/* Only looks how far a move has come. */
-int srt_reshard_look_begin(seriatim_client *c, size_t queue);
-/* After either; NULL: another operation ran last. */
-const srt_resharding *srt_reshard_result(const seriatim_client *c);
+int srt_reshard_begin(seriatim_client *c, size_t queue, const seriatim_text *texts, size_t count);
+int64_t srt_reshard_result(const seriatim_client *c); /* 1: this operation has begun the move */
+/*
+ * Adds what a shard that ids leave tells: how many have left, how many ids it had before, 1 if none is to leave any
+ * more. from and to are set.
+ */
+void srt_resharding_add(seriatim_resharding *r, unsigned shard, int64_t moved, int64_t before, int is_out);
 
 /* Starts a script on the two KEYS of the nodes. NULL: out of memory. */
 srt_request *srt_nodes_request(seriatim_client *c, int script);

@@ -8,35 +8,52 @@
 #include <stdio.h>
 #include <string.h>
 
-#define RESHARD_WAIT_MS 50   /* until a replica has the layout */
-#define RESHARD_AGAIN_MS 100 /* before it is asked again */
+#define RESHARD_WAIT_MS 50    /* until a replica has the layout */
+#define RESHARD_AGAIN_MS 100  /* before it is asked again */
+#define RESHARD_WAITS 60      /* after which the servers do the rest, which wait as well */
+#define RESHARD_SCANNED 4000  /* keys that Redis looks at in one call */
+#define RESHARD_NAME_SHOWN 60 /* bytes of a queue's name in an error */
 
 enum {
     RESHARD_NODES,
     RESHARD_STATE,
     RESHARD_TEXT,
+    RESHARD_OUTBOXES,
     RESHARD_SET,
     RESHARD_ROLE,
     RESHARD_WAIT,
     RESHARD_TURN,
-    RESHARD_TELL,
-    RESHARD_OUT
+    RESHARD_TELL
 };
 
 typedef struct reshard_state {
-    int looks;       /* only says how far a move has come */
     unsigned wanted; /* number of shards */
     srt_queue *queue;
     char text[SRT_LAYOUT_TEXT]; /* the layout that shards are turned to */
     size_t waiting;             /* answers of shards */
     int paused;                 /* all shards that were used are paused */
+    char cursor[24];            /* of SCAN, for keys of outboxes */
+    srt_scan scan;              /* over the masters */
     srt_redis *peer;            /* that has the layout; its replicas are to have it */
-    srt_resharding result;
+    int waits;                  /* how often they were asked */
+    int begun;                  /* this operation has written the layout */
 } reshard_state;
+
+/* Two arguments of printf for "%.*s". */
+#define NAME_OF(queue)                                                                                                 \
+    (int)((queue)->name.len < RESHARD_NAME_SHOWN ? (queue)->name.len : RESHARD_NAME_SHOWN), (queue)->name.data
 
 static void reshard_release(seriatim_client *c)
 {
     srt_free(c->mem, c->state, sizeof(reshard_state));
+}
+
+/* The layout is asked for again, and `send` sees what the queue is by then. */
+static int reshard_anew(seriatim_client *c)
+{
+    c->stale = 1;
+    c->pause_ms = RESHARD_AGAIN_MS;
+    return SERIATIM_OK;
 }
 
 /* ---- Who serves it, and what its shards are -------------------------------------------------- */
@@ -51,15 +68,18 @@ static int can_move(const srt_token *description)
     return 0;
 }
 
-/* The state of each shard says whether it is paused, its text whether a failover has forgotten a later layout. */
+/*
+ * The state of each shard that has ids says whether it is paused, its text whether a failover has forgotten a later
+ * layout.
+ */
 static int reshard_ask_shards(seriatim_client *c, reshard_state *s)
 {
     static const char *const words[2][2] = {{"GET", "state"}, {"HGET", "reshard"}};
-    unsigned shard, i;
+    unsigned shard, i, count = s->queue->old_count ? s->queue->old_count : s->queue->shards_count;
     int status = SERIATIM_OK;
     s->paused = 1;
-    s->waiting = 2 * (size_t)s->queue->shards_count;
-    for (shard = 0; shard < s->queue->shards_count; shard++)
+    s->waiting = 2 * (size_t)count;
+    for (shard = 0; shard < count; shard++)
         for (i = 0; i < 2 && status == SERIATIM_OK; i++) {
             const srt_bytes *prefix = &s->queue->shards[shard]->prefix;
             srt_request *r = srt_session_begin(srt_cluster_pool(&c->cluster), srt_script_none, NULL, 0);
@@ -91,12 +111,12 @@ static int reshard_on_nodes(seriatim_client *c, reshard_state *s, const srt_repl
     for (i = 2; i + 2 < reply->count; i += 3) {
         if (srt_token_int(&at[i + 1]) <= srt_token_int(&at[1]) || !srt_node_serves(&at[i + 2], &s->queue->name))
             continue;
-        s->result.servers++;
         if (!can_move(&at[i + 2]))
             return srt_client_fail(
                 c, srt_fail(&c->error, SERIATIM_UNSUPPORTED,
-                            "the node %.*s serves the queue and is of a version that cannot move ids; restart it first",
-                            (int)(at[i].len < 100 ? at[i].len : 100), at[i].data));
+                            "the node %.*s serves the queue \"%.*s\" and is of a version that cannot move ids; restart "
+                            "it with this version first",
+                            (int)(at[i].len < 100 ? at[i].len : 100), at[i].data, NAME_OF(s->queue)));
     }
     return reshard_ask_shards(c, s);
 }
@@ -122,20 +142,6 @@ static int reshard_set(seriatim_client *c, const reshard_state *s)
     return srt_client_send(c, r);
 }
 
-static int reshard_on_shard(seriatim_client *c, reshard_state *s, const srt_request *r, const srt_token *answer)
-{
-    srt_layout seen;
-    if (r->kind == RESHARD_STATE && answer->type == SRT_STRING && answer->len > SRT_STATE_FLAGS)
-        s->paused &= ((unsigned char)answer->data[SRT_STATE_FLAGS] & SRT_FLAG_PAUSED) != 0;
-    if (r->kind == RESHARD_TEXT && answer->type == SRT_STRING &&
-        srt_layout_read(answer->data, answer->len, &seen, NULL) == SERIATIM_OK &&
-        seen.generation > s->queue->generation)
-        return srt_client_fail(c, srt_fail(&c->error, SERIATIM_INVALID,
-                                           "a failover has forgotten the layout of the queue; its servers write it "
-                                           "back, then try again"));
-    return --s->waiting > 0 ? SERIATIM_OK : reshard_set(c, s);
-}
-
 static int reshard_ask_replicas(seriatim_client *c, reshard_state *s, int kind)
 {
     srt_request *r = kind == RESHARD_ROLE ? srt_role_request(&c->cluster, s->peer)
@@ -146,22 +152,95 @@ static int reshard_ask_replicas(seriatim_client *c, reshard_state *s, int kind)
     return srt_client_send(c, r);
 }
 
-/* {1 or 0: somebody was faster, the layout that the queue has now} */
+/* ---- Outboxes, whose numbers do not move ----------------------------------------------------- */
+
+/* Keys of outboxes, of any shard of the queue. */
+static void outbox_pattern(const seriatim_client *c, const srt_queue *queue, srt_bytes *out)
+{
+    srt_key_escape(out, c->registry.ns.data, strlen(c->registry.ns.data)); /* nothing in it is special to a pattern */
+    srt_bytes_adds(out, ":{");
+    srt_key_escape(out, queue->name.data, queue->name.len);
+    srt_bytes_adds(out, "/*}:outbox:*");
+}
+
+static int reshard_ask_outboxes(seriatim_client *c, reshard_state *s)
+{
+    srt_request *r = srt_session_begin(srt_cluster_pool(&c->cluster), srt_script_none, NULL, 0);
+    srt_bytes pattern;
+    if (!r)
+        return srt_operator_nomem(c);
+    srt_bytes_init(&pattern, c->mem);
+    outbox_pattern(c, s->queue, &pattern);
+    srt_request_text(r, "SCAN");
+    srt_request_text(r, s->cursor);
+    srt_request_text(r, "MATCH");
+    srt_request_arg(r, pattern.data, pattern.len);
+    srt_request_text(r, "COUNT");
+    srt_request_int(r, RESHARD_SCANNED);
+    r->tail.failed |= pattern.failed;
+    srt_bytes_free(&pattern);
+    r->kind = RESHARD_OUTBOXES;
+    srt_scan_route(&s->scan, &c->cluster, r);
+    return srt_client_send(c, r);
+}
+
+/* [cursor, [key, ...]] */
+static int reshard_on_outboxes(seriatim_client *c, reshard_state *s, const srt_reply *reply)
+{
+    const srt_token *t = reply->tokens;
+    if (reply->count < 3 || t[0].type != SRT_ARRAY || t[1].type != SRT_STRING || t[1].len >= sizeof s->cursor)
+        return srt_operator_protocol(c, "SCAN");
+    if (reply->count > 3) {
+        const char *name = t[3].data, *end = t[3].data + t[3].len, *at;
+        for (at = name; at + 10 <= end; at++)
+            if (memcmp(at, "}:outbox:", 9) == 0)
+                name = at + 9;
+        return srt_client_fail(
+            c, srt_fail(&c->error, SERIATIM_INVALID,
+                        "the queue \"%.*s\" takes jobs of the outbox \"%.*s\", whose numbers cannot be moved to other "
+                        "shards: its number of shards must stay",
+                        NAME_OF(s->queue), (int)(end - name < 64 ? end - name : 64), name));
+    }
+    snprintf(s->cursor, sizeof s->cursor, "%.*s", (int)t[1].len, t[1].data);
+    if (strcmp(s->cursor, "0") != 0 || srt_scan_turn(&s->scan, &c->cluster))
+        return reshard_ask_outboxes(c, s);
+    return reshard_set(c, s);
+}
+
+/* ---- What the shards say --------------------------------------------------------------------- */
+
+static int reshard_on_shard(seriatim_client *c, reshard_state *s, const srt_request *r, const srt_token *answer)
+{
+    srt_layout seen;
+    if (r->kind == RESHARD_STATE && answer->type == SRT_STRING && answer->len > SRT_STATE_FLAGS)
+        s->paused &= ((unsigned char)answer->data[SRT_STATE_FLAGS] & SRT_FLAG_PAUSED) != 0;
+    if (r->kind == RESHARD_TEXT && answer->type == SRT_STRING &&
+        srt_layout_read(answer->data, answer->len, &seen, NULL) == SERIATIM_OK &&
+        seen.generation > s->queue->generation)
+        return srt_client_fail(c,
+                               srt_fail(&c->error, SERIATIM_INVALID,
+                                        "a failover has forgotten the layout of the queue \"%.*s\"; its servers write "
+                                        "it back, then try again",
+                                        NAME_OF(s->queue)));
+    if (--s->waiting > 0)
+        return SERIATIM_OK;
+    return s->queue->old_count ? reshard_ask_replicas(c, s, RESHARD_ROLE) : reshard_ask_outboxes(c, s);
+}
+
+/* ---- The layout is written, and replicas have it ----------------------------------------------- */
+
+/* {1 or 0: somebody was faster, or the answer of an earlier sending was lost; the layout that the queue has now} */
 static int reshard_on_set(seriatim_client *c, reshard_state *s, const srt_reply *reply)
 {
     const srt_token *t = reply->tokens;
-    srt_layout layout;
-    if (!srt_reply_is_list(reply, 2) || t[2].type != SRT_STRING)
+    if (!srt_reply_is_list(reply, 2) || t[2].type != SRT_STRING || t[2].len >= sizeof s->text)
         return srt_operator_protocol(c, "set_layout");
-    if (srt_token_int(&t[1]) != 1 || t[2].len >= sizeof s->text ||
-        srt_layout_read(t[2].data, t[2].len, &layout, NULL) != SERIATIM_OK)
-        return srt_client_fail(
-            c, srt_fail(&c->error, SERIATIM_INVALID, "the queue was changed meanwhile; look at it again"));
+    s->begun |= srt_token_int(&t[1]) == 1;
+    if (srt_token_int(&t[1]) != 1 || c->stale)
+        return reshard_anew(c);
     memcpy(s->text, t[2].data, t[2].len + 1);
     if (srt_queue_set_layout(&c->registry, s->queue, s->text, t[2].len, &c->error) != SERIATIM_OK)
         return srt_operator_nomem(c);
-    s->result.generation = layout.generation;
-    s->result.begun = 1;
     s->peer = c->answering;
     return reshard_ask_replicas(c, s, RESHARD_ROLE);
 }
@@ -209,131 +288,125 @@ static int reshard_tell(seriatim_client *c, const reshard_state *s)
     return srt_client_send(c, r);
 }
 
+/* Who is no master any more, or has lost its connection, may not have the layout: it is read again. */
 static int reshard_on_role(seriatim_client *c, reshard_state *s, const srt_reply *reply)
 {
-    if (srt_role_replicas(reply) > 0)
-        return reshard_ask_replicas(c, s, RESHARD_WAIT);
-    return reshard_turn(c, s);
+    int64_t replicas = srt_role_replicas(reply);
+    if (replicas < 0)
+        return reshard_anew(c);
+    return replicas > 0 ? reshard_ask_replicas(c, s, RESHARD_WAIT) : reshard_turn(c, s);
+}
+
+static int reshard_on_wait(seriatim_client *c, reshard_state *s, int64_t count)
+{
+    if (count >= 1)
+        return reshard_turn(c, s);
+    if (++s->waits >= RESHARD_WAITS)
+        return reshard_tell(c, s);
+    srt_client_sleep(c, RESHARD_AGAIN_MS);
+    return SERIATIM_OK;
 }
 
 static int reshard_on_awake(seriatim_client *c)
 {
-    reshard_state *s = c->state;
-    return reshard_ask_replicas(c, s, RESHARD_ROLE);
+    return c->stale ? SERIATIM_OK : reshard_ask_replicas(c, c->state, RESHARD_ROLE);
 }
 
-/* ---- How far it has come --------------------------------------------------------------------- */
-
-static int reshard_look(seriatim_client *c, reshard_state *s)
+static void reshard_on_disconnected(seriatim_client *c)
 {
-    unsigned shard;
-    int status = SERIATIM_OK;
-    s->result.sources_left = s->queue->old_count;
-    for (shard = 0; shard < s->queue->old_count && status == SERIATIM_OK; shard++) {
-        srt_request *r = srt_client_shard_request(c, s->queue, shard, srt_script_out);
-        if (!r)
-            return SERIATIM_NOMEM;
-        srt_request_text(r, "");
-        r->kind = RESHARD_OUT;
-        status = srt_client_send(c, r);
-    }
-    return status;
+    if (((const reshard_state *)c->state)->queue)
+        reshard_anew(c);
 }
 
 /* ---- The operation --------------------------------------------------------------------------- */
-
-static int reshard_refuse(seriatim_client *c, const reshard_state *s)
-{
-    const srt_queue *queue = s->queue;
-    if (queue->shards_count == 0)
-        return srt_client_fail(c, srt_fail(&c->error, SERIATIM_INVALID, "there is no such queue"));
-    if (queue->old_count && queue->shards_count != s->wanted)
-        return srt_client_fail(c, srt_fail(&c->error, SERIATIM_INVALID,
-                                           "the queue is being given %u shards; wait until that has ended",
-                                           queue->shards_count));
-    if (!queue->old_count && queue->shards_count == s->wanted)
-        return srt_client_fail(c, srt_fail(&c->error, SERIATIM_INVALID, "the queue has %u shards already", s->wanted));
-    return SERIATIM_OK;
-}
 
 static int reshard_send(seriatim_client *c, srt_queue *queue)
 {
     reshard_state *s = c->state;
     s->queue = queue;
-    s->result.generation = queue->generation;
-    s->result.from = queue->old_count ? queue->old_count : queue->shards_count;
-    s->result.to = s->looks || queue->old_count ? queue->shards_count : s->wanted;
-    s->result.servers = 0;
-    if (s->looks && queue->shards_count)
-        return reshard_look(c, s);
-    if (reshard_refuse(c, s) != SERIATIM_OK)
-        return c->failed;
+    s->peer = c->answering; /* the layout was read there just now */
+    memset(&s->scan, 0, sizeof s->scan);
+    strcpy(s->cursor, "0");
+    if (queue->shards_count == 0)
+        return srt_client_fail(c, srt_fail(&c->error, SERIATIM_INVALID,
+                                           "there is no queue \"%.*s\" yet: its first push or server makes it",
+                                           NAME_OF(queue)));
     memcpy(s->text, queue->layout, sizeof s->text);
-    return queue->old_count ? reshard_turn(c, s) : srt_nodes_ask(c, RESHARD_NODES);
+    if (queue->shards_count == s->wanted)
+        return queue->old_count ? reshard_ask_shards(c, s) : SERIATIM_OK;
+    if (s->begun)
+        return SERIATIM_OK; /* it has ended already, and somebody has begun another one */
+    if (queue->old_count)
+        return srt_client_fail(
+            c, srt_fail(&c->error, SERIATIM_INVALID,
+                        "shards must be %u, not %u, while the ids of the queue \"%.*s\" move from %u "
+                        "to %u shards: wait until that has ended",
+                        queue->shards_count, s->wanted, NAME_OF(queue), queue->old_count, queue->shards_count));
+    return srt_nodes_ask(c, RESHARD_NODES);
 }
 
 static int reshard_on_reply(seriatim_client *c, srt_request *r, const srt_reply *reply)
 {
     reshard_state *s = c->state;
+    if (r->kind == RESHARD_SET)
+        return reshard_on_set(c, s, reply);
+    if (c->stale)
+        return SERIATIM_OK;
     switch (r->kind) {
     case RESHARD_NODES:
         return reshard_on_nodes(c, s, reply);
     case RESHARD_STATE:
     case RESHARD_TEXT:
         return reshard_on_shard(c, s, r, &reply->tokens[0]);
-    case RESHARD_SET:
-        return reshard_on_set(c, s, reply);
+    case RESHARD_OUTBOXES:
+        return reshard_on_outboxes(c, s, reply);
     case RESHARD_ROLE:
         return reshard_on_role(c, s, reply);
     case RESHARD_WAIT:
-        if (srt_token_int(&reply->tokens[0]) >= 1)
-            return reshard_turn(c, s);
-        srt_client_sleep(c, RESHARD_AGAIN_MS);
-        return SERIATIM_OK;
+        return reshard_on_wait(c, s, srt_token_int(&reply->tokens[0]));
     case RESHARD_TURN:
         return --s->waiting > 0 ? SERIATIM_OK : reshard_tell(c, s);
-    case RESHARD_OUT:
-        s->result.sources_left -= srt_token_int(&reply->tokens[0]) == 1;
-        return SERIATIM_OK;
     default:
         return SERIATIM_OK;
     }
 }
 
-static int reshard_begin(seriatim_client *c, size_t queue, unsigned shards, int looks)
+/* A whole number of decimal digits; any other text is 0. */
+static unsigned reshard_number(const seriatim_text *text)
+{
+    unsigned number = 0;
+    size_t i;
+    for (i = 0; i < text->len; i++) {
+        if (text->data[i] < '0' || text->data[i] > '9' || i == 9)
+            return 0;
+        number = 10 * number + (unsigned)(text->data[i] - '0');
+    }
+    return number;
+}
+
+int srt_reshard_begin(seriatim_client *c, size_t queue, const seriatim_text *texts, size_t count)
 {
     static const srt_operation operation = {.fresh = 1,
                                             .send = reshard_send,
                                             .on_reply = reshard_on_reply,
                                             .on_awake = reshard_on_awake,
+                                            .on_disconnected = reshard_on_disconnected,
                                             .release = reshard_release};
+    unsigned shards = count == 1 ? reshard_number(texts) : 0;
     reshard_state *s;
-    int status = srt_client_begin(c);
-    if (status != SERIATIM_OK)
-        return status;
-    if (!looks && (shards < 1 || shards > SERIATIM_MAX_SHARDS))
-        return srt_fail(&c->error, SERIATIM_INVALID, "shards must be from 1 to %d, not %u", SERIATIM_MAX_SHARDS,
-                        shards);
+    if (shards < 1 || shards > SERIATIM_MAX_SHARDS)
+        return srt_fail(&c->error, SERIATIM_INVALID, "shards must be a whole number from 1 to %d, not \"%.*s\"",
+                        SERIATIM_MAX_SHARDS, count == 1 ? (int)(texts->len < 40 ? texts->len : 40) : 0,
+                        count == 1 && texts->len ? texts->data : "");
     s = srt_operator_state(c, sizeof *s);
     if (!s)
         return SERIATIM_NOMEM;
-    s->looks = looks;
     s->wanted = shards;
     c->state = s;
     return srt_client_start(c, &operation, queue);
 }
 
-int srt_reshard_begin(seriatim_client *c, size_t queue, unsigned shards)
+int64_t srt_reshard_result(const seriatim_client *c)
 {
-    return reshard_begin(c, queue, shards, 0);
-}
-
-int srt_reshard_look_begin(seriatim_client *c, size_t queue)
-{
-    return reshard_begin(c, queue, 0, 1);
-}
-
-const srt_resharding *srt_reshard_result(const seriatim_client *c)
-{
-    return c->operation && c->operation->send == reshard_send ? &((const reshard_state *)c->state)->result : NULL;
+    return c->operation && c->operation->send == reshard_send && ((const reshard_state *)c->state)->begun;
 }

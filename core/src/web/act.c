@@ -147,6 +147,21 @@ int srt_web_drop_next(seriatim_client *c, srt_web *w)
     return status == SRT_WEB_DONE ? srt_web_done(w, seriatim_action_result(c)) : status;
 }
 
+static int act_begin_shards(seriatim_client *c, srt_web *w)
+{
+    w->is_changing = 1;
+    return seriatim_action_begin(c, w->queue, w->handler->number, &w->shards, 1);
+}
+
+int srt_web_shards_next(seriatim_client *c, srt_web *w)
+{
+    int status;
+    if (!w->shards.data)
+        return srt_web_refuse(w, 400, "shards is missing: a whole number");
+    status = srt_web_on_queue(c, w, act_begin_shards);
+    return status == SRT_WEB_DONE && !w->status ? srt_web_done(w, seriatim_action_result(c)) : status;
+}
+
 void srt_web_count_write(seriatim_client *c, srt_web *w, srt_web_out *out)
 {
     (void)c;

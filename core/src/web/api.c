@@ -109,6 +109,22 @@ int srt_web_dashboard_next(seriatim_client *c, srt_web *w)
     return seriatim_health_begin(c);
 }
 
+void srt_web_write_move(srt_web_out *out, const srt_web_row *row)
+{
+    if (row->move.from == row->move.to) {
+        srt_web_null(out, "resharding");
+        return;
+    }
+    srt_web_key(out, "resharding");
+    srt_json_begin_object(&out->json);
+    srt_web_int(out, "from", row->move.from);
+    srt_web_int(out, "ids_left", row->move.ids_left);
+    srt_web_int(out, "ids_moved", row->move.ids_moved);
+    srt_web_int(out, "shards_left", row->move.shards_left);
+    srt_web_int(out, "to", row->move.to);
+    srt_json_end_object(&out->json);
+}
+
 void srt_web_write_row(srt_web_out *out, const srt_web_row *row)
 {
     const srt_web_shard *t = &row->total;
@@ -128,9 +144,10 @@ void srt_web_write_row(srt_web_out *out, const srt_web_row *row)
     srt_web_int(out, "pushed", t->pushed);
     srt_web_int(out, "refused", t->refused);
     srt_web_int(out, "removed", t->removed);
+    srt_web_write_move(out, row);
     srt_web_int(out, "retries", t->retries);
     srt_web_int(out, "scheduled", t->scheduled);
-    srt_web_int(out, "shards", row->shards_count);
+    srt_web_int(out, "shards", row->move.to);
     srt_web_int(out, "stale", t->stale);
     srt_json_end_object(&out->json);
 }

@@ -2,7 +2,8 @@
  * body.c - the ids, the cursor and the payload that a change names.
  *
  * JSON: {"ids": [...], "cursor": "..."}; of one payload {"id": ..., "key": "..."} or, by its handle,
- * {"handle": "...", "at": 1.5}. A form: ids[]=a&ids[]=b, cursor=...; of one payload id=...&key=... or handle=...&at=...
+ * {"handle": "...", "at": 1.5}; of a number of shards {"shards": 16}. A form: ids[]=a&ids[]=b, cursor=...; of one
+ * payload id=...&key=... or handle=...&at=...; shards=16
  */
 #include "web/request.h"
 
@@ -163,6 +164,23 @@ static int request_read_handle(srt_web *w, srt_json_reader *r, const srt_json_to
     return is_handle && t.type == SRT_JSON_STRING ? request_keep_text(w, &t, &w->handle) : SERIATIM_INVALID;
 }
 
+/* The member "shards". */
+static int request_read_shards(srt_web *w, srt_json_reader *r, const srt_json_token *key)
+{
+    srt_json_token t;
+    int status = srt_json_next(r, &t);
+    if (status != SERIATIM_OK)
+        return status;
+    if (key->len != 6 || memcmp(key->text, "shards", 6) != 0 || t.type != SRT_JSON_INT)
+        return SERIATIM_INVALID;
+    return request_keep_number(w, &t, &w->shards);
+}
+
+static int request_has_shards(const srt_web *w)
+{
+    return w->handler->uses & SRT_WEB_TAKES_SHARDS;
+}
+
 static int request_has_handle(const srt_web *w)
 {
     return w->handler->uses & SRT_WEB_TAKES_HANDLE;
@@ -189,6 +207,8 @@ static int request_read_member(srt_web *w, srt_json_reader *r, const srt_json_to
     int status;
     if (request_has_handle(w))
         return request_read_handle(w, r, key);
+    if (request_has_shards(w))
+        return request_read_shards(w, r, key);
     if (request_drops(w))
         return request_read_name(w, r, key);
     if (key->len == 3 && memcmp(key->text, "ids", 3) == 0)
@@ -238,6 +258,10 @@ static int request_take_form_field(srt_web *w, const srt_web_param *field)
 {
     if (request_has_handle(w))
         return request_take_form_handle(w, field);
+    if (request_has_shards(w)) {
+        w->shards = field->value;
+        return srt_web_word_is(field->name, "shards") ? SERIATIM_OK : SERIATIM_INVALID;
+    }
     if (!request_drops(w) && srt_web_word_is(field->name, "ids[]"))
         return request_take_form_id(w, field->value);
     if (!request_drops(w) && srt_web_word_is(field->name, "cursor")) {
@@ -288,6 +312,9 @@ int srt_web_request_read_body(srt_web *w, const seriatim_web_request *request)
         return status;
     if (request_has_handle(w))
         srt_web_refuse(w, 400, "the %s must have the handle of a payload, and of reschedule a time \"at\"",
+                       is_form ? "form" : "JSON object of the body");
+    else if (request_has_shards(w))
+        srt_web_refuse(w, 400, "the %s must have \"shards\", a whole number",
                        is_form ? "form" : "JSON object of the body");
     else if (is_form)
         srt_web_refuse(w, 400,

@@ -69,6 +69,8 @@ static void change_write_line(srt_bytes *line, const seriatim_web_change *change
                       change->node.data ? change->node : change->queue);
     if (change->fingerprint.data)
         change_add_quoted(line, ", errors ", change->fingerprint);
+    if (change->shards.data)
+        change_add_quoted(line, ", shards ", change->shards);
     change_add_ids(line, change);
     srt_bytes_adds(line, ": ");
     change_add_outcome(line, change);
@@ -83,6 +85,7 @@ static void change_take_names(srt_web *w, seriatim_web_change *change)
     else
         change->queue = w->worker;
     change->fingerprint = w->word;
+    change->shards = w->shards;
     change->ids = w->ids;
     change->id_count = w->id_count;
 }

@@ -142,6 +142,10 @@ enum {
     OF_LAG,
     OF_PAUSED,
     OF_SHARDS,
+    OF_OLD_SHARDS,
+    OF_SHARDS_LEFT,
+    OF_IDS_MOVED,
+    OF_IDS_LEFT,
     OF_CONSUMERS,
     OF_PUSHED,
     OF_REFUSED,
@@ -172,7 +176,15 @@ static double metrics_of_row(const srt_web_row *row, int of)
     case OF_PAUSED:
         return (double)t->paused;
     case OF_SHARDS:
-        return (double)row->shards_count;
+        return (double)row->move.to;
+    case OF_OLD_SHARDS:
+        return (double)row->move.from;
+    case OF_SHARDS_LEFT:
+        return (double)row->move.shards_left;
+    case OF_IDS_MOVED:
+        return (double)row->move.ids_moved;
+    case OF_IDS_LEFT:
+        return (double)row->move.ids_left;
     case OF_CONSUMERS:
         return (double)t->owner_alive;
     case OF_PUSHED:
@@ -201,6 +213,12 @@ static void metrics_of_queues(srt_web *w, srt_bytes *out)
         [OF_LAG] = {"lag_seconds", "gauge", "Seconds since the oldest waiting id became due."},
         [OF_PAUSED] = {"paused", "gauge", "Shards that are paused."},
         [OF_SHARDS] = {"shards", "gauge", "Shards of the queue."},
+        [OF_OLD_SHARDS] = {"reshard_from_shards", "gauge",
+                           "Shards that the queue had before; the same as shards while no ids move."},
+        [OF_SHARDS_LEFT] = {"reshard_shards_left", "gauge",
+                            "Shards that ids still leave for another number of shards."},
+        [OF_IDS_MOVED] = {"reshard_ids_moved", "gauge", "Ids that have changed their shard in the move that goes on."},
+        [OF_IDS_LEFT] = {"reshard_ids_left", "gauge", "Estimate of the ids that are yet to change their shard."},
         [OF_CONSUMERS] = {"consumers", "gauge", "Shards whose owner is alive."},
         [OF_PUSHED] = {"pushed_total", "counter", "Jobs that were pushed, folded ones too."},
         [OF_REFUSED] = {"refused_total", "counter", "Settled ids that were refused because their fence was old."},

@@ -69,7 +69,7 @@ void srt_web_queue_write(seriatim_client *c, srt_web *w, srt_web_out *out)
     srt_json_begin_object(&out->json);
     srt_web_int(out, "generation", row->generation);
     srt_web_int(out, "paused", row->total.paused);
-    srt_web_int(out, "shards", row->shards_count);
+    srt_web_int(out, "shards", row->move.to);
     srt_json_end_object(&out->json);
     srt_web_key(out, "shards");
     srt_json_begin_array(&out->json);

@@ -91,15 +91,28 @@ static int stats_on_nodes(seriatim_client *c, stats_state *s, const srt_reply *r
 }
 
 /* A queue without a layout, or of another schema, has no shards to show. */
-static int stats_read_layout(srt_web_row *row, const srt_token *answer)
+static int stats_read_layout(srt_web_row *row, srt_layout *layout, const srt_token *answer)
 {
-    srt_layout layout;
     row->shards_count = 0;
-    if (answer->type != SRT_STRING || srt_layout_read(answer->data, answer->len, &layout, NULL) != SERIATIM_OK)
+    memset(&row->move, 0, sizeof row->move);
+    memset(&row->gone, 0, sizeof row->gone);
+    if (answer->type != SRT_STRING || srt_layout_read(answer->data, answer->len, layout, NULL) != SERIATIM_OK)
         return 0;
-    row->generation = layout.generation;
-    row->shards_count = layout.shards;
+    row->generation = layout->generation;
+    row->shards_count = layout->old > layout->shards ? layout->old : layout->shards;
+    row->move.from = layout->old ? layout->old : layout->shards;
+    row->move.to = layout->shards;
     return 1;
+}
+
+/* The shard of an id; while ids move, the one that it leaves and the new one. */
+static int stats_ask_locate(seriatim_client *c, stats_state *s, size_t place)
+{
+    const srt_web_row *row = &s->w->rows[place];
+    unsigned from = seriatim_shard_of(s->w->locate.data, s->w->locate.len, row->move.from),
+             to = seriatim_shard_of(s->w->locate.data, s->w->locate.len, row->move.to);
+    int status = srt_web_stats_ask_shards(c, s, place, from, 1, STATS_LOCATE);
+    return status == SERIATIM_OK && to != from ? srt_web_stats_ask_shards(c, s, place, to, 1, STATS_LOCATE) : status;
 }
 
 static int stats_on_layout(seriatim_client *c, stats_state *s, const srt_request *r, const srt_reply *reply)
@@ -107,8 +120,9 @@ static int stats_on_layout(seriatim_client *c, stats_state *s, const srt_request
     size_t place = r->place;
     srt_web_row *row = &s->w->rows[place];
     unsigned shard, count, most = c->cluster.many ? 1 : STATS_TOGETHER;
+    srt_layout layout;
     int status = SERIATIM_OK, what;
-    if (!stats_read_layout(row, &reply->tokens[0]))
+    if (!stats_read_layout(row, &layout, &reply->tokens[0]))
         return SERIATIM_OK;
     row->shards = srt_arena_alloc(srt_web_stats_memory(s), row->shards_count * sizeof *row->shards);
     if (!row->shards)
@@ -117,8 +131,11 @@ static int stats_on_layout(seriatim_client *c, stats_state *s, const srt_request
     for (shard = 0; shard < row->shards_count; shard++)
         row->shards[shard].owner = "";
     if (s->w->locate.data)
-        return srt_web_stats_ask_shards(
-            c, s, place, seriatim_shard_of(s->w->locate.data, s->w->locate.len, row->shards_count), 1, STATS_LOCATE);
+        return stats_ask_locate(c, s, place);
+    for (shard = 0; row->move.from != row->move.to && shard < row->move.from && status == SERIATIM_OK; shard++)
+        status = srt_web_stats_ask_move(c, s, place, shard);
+    for (shard = row->shards_count; shard < layout.most && status == SERIATIM_OK; shard++)
+        status = srt_web_stats_ask_gone(c, s, place, shard);
     what = s->snapshot ? STATS_STATES : STATS_SHARDS;
     for (shard = 0; shard < row->shards_count && status == SERIATIM_OK; shard += count) {
         count = row->shards_count - shard < most ? row->shards_count - shard : most;
@@ -233,9 +250,11 @@ static int stats_on_locate(seriatim_client *c, stats_state *s, const srt_request
     const srt_token *at = &reply->tokens[1];
     if (!srt_reply_is_list(reply, 2))
         return srt_operator_protocol(c, "locate");
+    row->is_dead |= srt_token_int(&at[1]) != 0;
+    if (row->state.len)
+        return SERIATIM_OK;
     row->state.data = srt_arena_copy(&s->w->memory, at[0].data, at[0].len);
     row->state.len = at[0].len;
-    row->is_dead = srt_token_int(&at[1]) != 0;
     return row->state.data ? SERIATIM_OK : srt_operator_nomem(c);
 }
 
@@ -248,6 +267,12 @@ static int stats_take(seriatim_client *c, stats_state *s, const srt_request *r, 
         return SERIATIM_OK;
     case STATS_NODES:
         return stats_on_nodes(c, s, reply);
+    case STATS_GONE:
+        srt_web_stats_on_gone(s, r, reply);
+        return SERIATIM_OK;
+    case STATS_MOVE:
+        srt_web_stats_on_move(s, r, reply);
+        return SERIATIM_OK;
     case STATS_LAYOUT:
         return stats_on_layout(c, s, r, reply);
     case STATS_STATES:
@@ -305,7 +330,7 @@ static void stats_sum(srt_web_row *row)
 {
     srt_web_shard *total = &row->total;
     unsigned i;
-    memset(total, 0, sizeof *total);
+    *total = row->gone;
     for (i = 0; i < row->shards_count && row->shards; i++) {
         const srt_web_shard *shard = &row->shards[i];
         total->length += shard->length;

@@ -8,6 +8,8 @@
 enum {
     STATS_TIME,
     STATS_NODES,
+    STATS_MOVE,
+    STATS_GONE,
     STATS_LAYOUT,
     STATS_STATES,
     STATS_SHARDS,
@@ -46,6 +48,12 @@ typedef struct stats_state {
 
 srt_arena *srt_web_stats_memory(stats_state *s);
 int srt_web_stats_ask_layout(seriatim_client *c, stats_state *s, size_t place);
+/* How far a shard is that ids leave. */
+int srt_web_stats_ask_move(seriatim_client *c, stats_state *s, size_t place, unsigned shard);
+/* The counters of a shard that the queue has no more. */
+int srt_web_stats_ask_gone(seriatim_client *c, stats_state *s, size_t place, unsigned shard);
+void srt_web_stats_on_gone(stats_state *s, const srt_request *r, const srt_reply *reply);
+void srt_web_stats_on_move(stats_state *s, const srt_request *r, const srt_reply *reply);
 void srt_web_stats_add_key(seriatim_client *c, stats_state *s, srt_request *r, const srt_web_row *row, unsigned shard,
                            const char *kind);
 /* STATES or SHARDS of these, at most STATS_TOGETHER; or LOCATE in one. */

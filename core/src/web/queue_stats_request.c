@@ -37,6 +37,33 @@ void srt_web_stats_add_key(seriatim_client *c, stats_state *s, srt_request *r, c
     r->tail.failed |= s->key.failed;
 }
 
+int srt_web_stats_ask_move(seriatim_client *c, stats_state *s, size_t place, unsigned shard)
+{
+    const srt_web_row *row = &s->w->rows[place];
+    srt_request *r = srt_session_begin(srt_cluster_pool(&c->cluster), srt_script_none, NULL, 0);
+    if (!r)
+        return srt_operator_nomem(c);
+    srt_request_text(r, "HMGET");
+    srt_web_stats_add_key(c, s, r, row, shard, "reshard");
+    srt_request_text(r, "moved");
+    srt_request_text(r, "ids");
+    srt_request_text(r, "out");
+    r->kind = STATS_MOVE;
+    r->place = place;
+    r->part = shard;
+    r->subject = row->shards;
+    return srt_client_send(c, r);
+}
+
+void srt_web_stats_on_move(stats_state *s, const srt_request *r, const srt_reply *reply)
+{
+    srt_web_row *row = &s->w->rows[r->place];
+    const srt_token *at = &reply->tokens[1];
+    if (reply->count == 4 && r->subject == row->shards)
+        srt_resharding_add(&row->move, (unsigned)r->part, srt_token_int(&at[0]), srt_token_int(&at[1]),
+                           at[2].type == SRT_STRING);
+}
+
 int srt_web_stats_ask_shards(seriatim_client *c, stats_state *s, size_t place, unsigned first, unsigned count, int what)
 {
     static const int scripts[] = {
@@ -78,6 +105,38 @@ int64_t srt_web_stats_number(const char *data, size_t at)
     return number > -(double)SRT_FOREVER && number < (double)SRT_FOREVER ? (int64_t)number : 0;
 }
 
+/* The counters that a state holds. */
+static void stats_add_counters(srt_web_shard *shard, const srt_token *state)
+{
+    shard->processed += srt_web_stats_number(state->data, SRT_STATE_PROCESSED);
+    shard->failed += srt_web_stats_number(state->data, SRT_STATE_FAILED);
+    shard->refused += srt_web_stats_number(state->data, SRT_STATE_REFUSED);
+    shard->stale += srt_web_stats_number(state->data, SRT_STATE_STALE);
+    shard->removed += srt_web_stats_number(state->data, SRT_STATE_REMOVED);
+    shard->pushed += srt_web_stats_number(state->data, SRT_STATE_PUSHED);
+}
+
+int srt_web_stats_ask_gone(seriatim_client *c, stats_state *s, size_t place, unsigned shard)
+{
+    const srt_web_row *row = &s->w->rows[place];
+    srt_request *r = srt_session_begin(srt_cluster_pool(&c->cluster), srt_script_none, NULL, 0);
+    if (!r)
+        return srt_operator_nomem(c);
+    srt_request_text(r, "GET");
+    srt_web_stats_add_key(c, s, r, row, shard, "state");
+    r->kind = STATS_GONE;
+    r->place = place;
+    r->subject = row->shards;
+    return srt_client_send(c, r);
+}
+
+void srt_web_stats_on_gone(stats_state *s, const srt_request *r, const srt_reply *reply)
+{
+    srt_web_row *row = &s->w->rows[r->place];
+    if (reply->tokens[0].type == SRT_STRING && reply->tokens[0].len >= SRT_STATE_OWNER && r->subject == row->shards)
+        stats_add_counters(&row->gone, &reply->tokens[0]);
+}
+
 int srt_web_stats_set_version(seriatim_client *c, stats_state *s, srt_web_shard *shard, const srt_token *state)
 {
     size_t owned = state->len > SRT_STATE_OWNER ? state->len - SRT_STATE_OWNER : 0;
@@ -88,12 +147,8 @@ int srt_web_stats_set_version(seriatim_client *c, stats_state *s, srt_web_shard 
     shard->owner = owned ? shard->version.data + SRT_STATE_OWNER : "";
     shard->owner_alive = stats_lives(s, shard->owner, owned);
     if (state->len >= SRT_STATE_OWNER) {
-        shard->processed = srt_web_stats_number(state->data, SRT_STATE_PROCESSED);
-        shard->failed = srt_web_stats_number(state->data, SRT_STATE_FAILED);
-        shard->refused = srt_web_stats_number(state->data, SRT_STATE_REFUSED);
-        shard->stale = srt_web_stats_number(state->data, SRT_STATE_STALE);
-        shard->removed = srt_web_stats_number(state->data, SRT_STATE_REMOVED);
-        shard->pushed = srt_web_stats_number(state->data, SRT_STATE_PUSHED);
+        shard->processed = shard->failed = shard->refused = shard->stale = shard->removed = shard->pushed = 0;
+        stats_add_counters(shard, state);
         shard->paused = (state->data[SRT_STATE_FLAGS] & SRT_FLAG_PAUSED) != 0;
     }
     return SERIATIM_OK;

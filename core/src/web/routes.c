@@ -29,6 +29,7 @@
 #define ACTION_PAYLOAD(X, kind, name, role) ACTION(X, kind, name, role, drop, SRT_WEB_TAKES_PAYLOAD)
 #define ACTION_HANDLE(X, kind, name, role) ACTION(X, kind, name, role, handle, SRT_WEB_TAKES_HANDLE)
 #define ACTION_HANDLE_AT(X, kind, name, role) ACTION(X, kind, name, role, handle, SRT_WEB_TAKES_HANDLE)
+#define ACTION_SHARDS(X, kind, name, role) ACTION(X, kind, name, role, shards, SRT_WEB_TAKES_SHARDS)
 #define ACTION_ROUTE_OPERATOR(X, kind, name, takes) ACTION_##takes(X, kind, name, OPERATOR)
 #define ACTION_ROUTE_ADMIN(X, kind, name, takes) ACTION_##takes(X, kind, name, ADMIN)
 #define ACTION_ROUTE_NONE(X, kind, name, takes)

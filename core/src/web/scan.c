@@ -58,7 +58,7 @@ static int scan_write_next(scan_state *s, unsigned position, const char *hscan, 
 
 static unsigned scan_positions(const scan_state *s)
 {
-    return s->queue->shards_count * s->scan->stage_count;
+    return srt_queue_addressed(s->queue) * s->scan->stage_count;
 }
 
 static int scan_ask(seriatim_client *c, scan_state *s, unsigned position, const char *cursor, int64_t count, int kind)

@@ -42,6 +42,7 @@ typedef struct srt_web_handler {
 #define SRT_WEB_SHOWS_FIGURES 4 /* of queues: they are measured before, when it is time */
 #define SRT_WEB_TAKES_HANDLE 8  /* the body names one payload by its handle */
 #define SRT_WEB_CONSUMES 16     /* pushes, pops or reports the result of a delivery; not told to the audit */
+#define SRT_WEB_TAKES_SHARDS 32 /* the body has a number of shards */
 
 /* A shard and a queue as overviews show them. */
 typedef struct srt_web_shard {
@@ -61,8 +62,10 @@ typedef struct srt_web_shard {
 typedef struct srt_web_row {
     seriatim_text name;
     int64_t generation;
-    unsigned shards_count;
+    unsigned shards_count;    /* while ids move, of both numbers the larger one */
+    seriatim_resharding move; /* from and to are the same if none do */
     srt_web_shard *shards;
+    srt_web_shard gone;  /* the counters of shards that the queue had before it was given fewer */
     seriatim_text state; /* of w->locate in this queue; empty: it does not wait, run or stand parked here */
     int is_dead;
     srt_web_shard total; /* owner_alive: shards whose owner lives; paused: shards; lag: the largest */
@@ -116,6 +119,7 @@ struct srt_web {
     int has_ids;
     seriatim_text cursor, id, key; /* of the body; the key of a payload, unpacked */
     seriatim_text handle, at;      /* of the body; a time as decimal text, data NULL: none is given */
+    seriatim_text shards;          /* of the body: a number as decimal text; data NULL: none is given */
     int is_slice;                  /* of an action on a whole queue: a slice of it is asked for */
     int loads_errors;              /* the answer gets a load_error */
 
@@ -275,6 +279,8 @@ int srt_web_fetch_begin(seriatim_client *c, srt_web *w, int kind, const srt_targ
 
 /* Finds w->worker's queue and begins one operation on it, which does not make the queue. */
 int srt_web_on_queue(seriatim_client *c, srt_web *w, int (*begin)(seriatim_client *, srt_web *));
+/* The field "resharding": how far a move to another number of shards is, or null. */
+void srt_web_write_move(srt_web_out *out, const srt_web_row *row);
 void srt_web_write_row(srt_web_out *out, const srt_web_row *row);
 
 /* ---- Handlers ------------------------------------------------------------------------------ */
@@ -310,6 +316,7 @@ int srt_web_drop_next(seriatim_client *c, srt_web *w);
 int srt_web_order_next(seriatim_client *c, srt_web *w);
 void srt_web_count_write(seriatim_client *c, srt_web *w, srt_web_out *out);
 int srt_web_handle_next(seriatim_client *c, srt_web *w);
+int srt_web_shards_next(seriatim_client *c, srt_web *w);
 int srt_web_metrics_next(seriatim_client *c, srt_web *w);
 int srt_web_livez_next(seriatim_client *c, srt_web *w);
 int srt_web_readyz_next(seriatim_client *c, srt_web *w);

@@ -44,6 +44,7 @@ local ERROR_OF = { -- a part of what explain gives, and what is said before its 
 }
 local IMPORT_USAGE = "import lowkiq QUEUE [--from URL] [--watch]"
 local QUEUES_USAGE = "queues [list] | queues delete QUEUE [--force QUEUE]"
+local RESHARD_USAGE = "reshard QUEUE N [--no-wait] | reshard QUEUE --status"
 local DEAD_USAGE = "dead list|retry|delete QUEUE [ID...] [--all]"
 local POP_USAGE = "pop QUEUE... [--wait SECONDS] [--ack]"
 local SCHEDULED_USAGE =
@@ -307,6 +308,7 @@ function VERBS:stats(names)
   for place, worker in ipairs(self:chosen(names)) do
     figures[place] = errors.must(worker:metrics())
     figures[place].name = worker.queue_name
+    figures[place].resharding = figures[place].resharding or native.null
   end
   if self.options.json then
     tables.print_json { queues = figures, nodes = setmetatable(errors.must(metrics.nodes()), native.array_mt) }
@@ -711,6 +713,15 @@ local function all_repaired(findings)
     end
   end
   return true
+end
+
+function VERBS:reshard(words)
+  local wanted = self.options.status and 1 or 2
+  local queue, shards = unpack(exactly(words, wanted, wanted, RESHARD_USAGE))
+  if shards and not (shards:find("^%d+$") and #shards < 10) then
+    errors.usage("shards must be a whole number from 1 to 4096, not " .. quoted(shards))
+  end
+  return require("seriatim.cli.reshard_command").new(self:existing(queue), self.options):run(tonumber(shards))
 end
 
 -- The jobs of Lowkiq are in Ruby's own format.

@@ -55,6 +55,8 @@ local ROWS = {
   { "--id", "id", text },
   { "--from", "from", text },
   { "--watch", "watch" },
+  { "--status", "status" },
+  { "--no-wait", "no_wait" },
   { "-V, --version", "version" },
   { "-h, --help", "help" },
 }

@@ -49,6 +49,10 @@ local function act_on_payload(self, name, id, payload)
   return act(self, name, { jobs.id_bytes(id), self.worker:payload_codec().dump(payload, "payload") })
 end
 
+local function act_on_shards(self, name, shards)
+  return act(self, name, { validate.digits(shards) or validate.refuse("shards", "an integer", shards) })
+end
+
 -- ...: the time, if the action takes one
 local function act_on_handle(self, name, handle, ...)
   local texts = { type(handle) == "string" and handle or validate.refuse("handle", "a string", handle) }
@@ -219,6 +223,15 @@ end
 ---@return seriatim.Error? err
 function Actions:resume()
   return act(self, "resume")
+end
+
+---Gives the queue another number of shards: its servers move its ids while it is in use, and the metrics say how far they are. Returns 1,
+---or 0 if the queue has this number already or its ids are on their way to it.
+---@param shards integer  1 to 4096
+---@return integer?
+---@return seriatim.Error? err
+function Actions:reshard(shards)
+  return act_on_shards(self, "reshard", shards)
 end
 
 -- end of definitions

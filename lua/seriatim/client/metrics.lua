@@ -33,9 +33,18 @@ local metrics = {}
 ---@field fence integer
 ---@field owner string?
 
+---Numbers of shards before and after, and how far the servers are with the ids.
+---@class seriatim.Resharding
+---@field from integer
+---@field to integer
+---@field shards_left integer  of the first number: shards that ids still leave
+---@field ids_moved integer
+---@field ids_left integer  an estimate
+
 ---Those of a queue and of each of its shards.
 ---@class seriatim.Metrics: seriatim.Figures
 ---@field shards seriatim.ShardFigures[]
+---@field resharding seriatim.Resharding?  nil: no ids move
 
 ---A living server process.
 ---@class seriatim.NodeInfo: seriatim.NodeFields
@@ -47,6 +56,7 @@ local metrics = {}
 local FIGURES = {
   "length", "fresh", "retries", "morgue_length", "lag", "processed", "failed", "busy", "parked", "unproven", "suspect", "refused",
   "first", "now", "paused", "lease", "fence", "owner", "shards",
+  "resharding",
 }
 local Metrics = inspect.class("seriatim.Metrics", FIGURES)
 local ShardFigures = inspect.class("seriatim.ShardFigures", FIGURES)

@@ -62,6 +62,7 @@ local READ_SECONDS = 5 -- how long an answer waits for Redis; a change goes on w
 ---@field queue string?  this or node
 ---@field node string?
 ---@field fingerprint string?  of errors
+---@field shards string?  of reshard
 ---@field ids string[]?  at most 1,000; nil where the request was refused before its body was read
 ---@field count integer?  what it really did
 ---@field status integer  of the answer

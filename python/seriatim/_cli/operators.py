@@ -26,6 +26,7 @@ from .._server import application
 from .._types import Finding, Job, Node
 from .._worker import Worker, all_workers
 from .exit_codes import CRASHED, STOPPED
+from .reshard_command import ReshardCommand
 from .web_command import WebCommand
 
 BOOT_SECONDS: Final = 10
@@ -49,6 +50,7 @@ MORGUE: Final = ("morgue_length",)
 RECORDS: Final = ("length", "busy", "parked", "morgue_length")  # of a queue
 IMPORT_USAGE: Final = "import lowkiq QUEUE [--from URL] [--watch]"
 QUEUES_USAGE: Final = "queues [list] | queues delete QUEUE [--force QUEUE]"
+RESHARD_USAGE: Final = "reshard QUEUE N [--no-wait] | reshard QUEUE --status"
 DELETE_USAGE: Final = "delete QUEUE ID..."
 DEAD_PAGE: Final = 200  # records a query, whose payloads come with them
 NODE: Final = ("node", "host", "pid", "state", "queues", "busy")
@@ -113,6 +115,8 @@ class Operators:
             return self._delete(*exactly(words, 2, len(words), DELETE_USAGE))
         elif verb == "check":
             return self._check(words)
+        elif verb == "reshard":
+            return self._reshard(*exactly(words, *((1, 1) if "status" in self._options else (2, 2)), RESHARD_USAGE))
         elif verb == "import":
             refuse_import(exactly(words, 2, 2, IMPORT_USAGE))
         elif verb == "outbox":
@@ -344,6 +348,11 @@ class Operators:
             raise UsageError("--force must name the queue once more")
         self._existing(queue).actions.delete_queue(force="force" in self._options)
         say(f"deleted the queue {quoted(queue)}")
+
+    def _reshard(self, queue: str, shards: str | None = None) -> int:
+        if shards is not None and not re.fullmatch("[0-9]{1,9}", shards):
+            raise UsageError(f"shards must be a whole number from 1 to 4096, not {quoted(os.fsencode(shards))}")
+        return ReshardCommand(self._existing(queue), self._options).run(None if shards is None else int(shards))
 
     def _check(self, names: list[str]) -> int:
         repair = "repair" in self._options

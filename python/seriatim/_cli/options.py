@@ -81,7 +81,7 @@ class Options:
         self._option("--log-format", log_format)
 
     def _verb_options(self) -> None:
-        self._flags("--json", "--all", "--create", "--repair", "--read-only", "--consume", "--ack", "--watch")
+        self._flags("--json", "--all", "--create", "--repair", "--read-only", "--consume", "--ack", "--watch", "--status", "--no-wait")
         for name in ("--limit", "--shards", "--port"):
             self._option(name, int)
         for name in ("--delay", "--score", "--wait"):

@@ -8,7 +8,7 @@ from typing import Any, SupportsFloat
 
 from .. import _native
 from .._types import AnyId, CheckResult, QueueOwner
-from . import jobs, pool
+from . import jobs, pool, validate
 
 
 class Actions:
@@ -114,6 +114,13 @@ class Actions:
         """Undoes pause. Returns the number of shards."""
         return self._act("resume")
 
+    def reshard(self, shards: int) -> int:
+        """
+        Gives the queue another number of shards: its servers move its ids while it is in use, and the metrics say how far they
+        are. Returns 1, or 0 if the queue has this number already or its ids are on their way to it.
+        """
+        return self._act_on_shards("reshard", shards)
+
     # end of definitions
 
     def delete_queue(self, *, force: bool = False) -> int:
@@ -147,6 +154,11 @@ class Actions:
     def _act_on_handle(self, name: _native.ActionName, handle: str, *at: SupportsFloat | datetime) -> bool:
         times = [repr(jobs.unix_time(time, "at")).encode() for time in at]
         return self._ask(name, [jobs.handle_bytes(handle), *times]) == 1
+
+    def _act_on_shards(self, name: _native.ActionName, shards: int) -> int:
+        if not validate.is_int(shards):
+            raise validate.refusal("shards", "an int", shards)
+        return self._ask(name, [str(shards).encode()])
 
     def _ask(self, name: _native.ActionName, texts: list[bytes] | None) -> int:
         return pool.ask(lambda connection: connection.action(self._worker._queue_settings(), name, texts))

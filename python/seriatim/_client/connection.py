@@ -62,6 +62,7 @@ class Change(Asked, total=False):
     queue: Text
     node: Text
     fingerprint: Text  # of errors
+    shards: Text  # of reshard
     ids: list[Text]  # at most 1,000; none where the request was refused before its body was read
     count: int  # what it really did
     status: int  # of the answer; absent: it was broken off, so what came of it is not known

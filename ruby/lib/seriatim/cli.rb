@@ -148,7 +148,7 @@ module Seriatim
 
     def verb_options(parser)
       o = parser
-      %i[json all create repair read_only consume ack watch].each { |name| o.on("--#{name.name.tr("_", "-")}") { @options[name] = true } }
+      %i[json all create repair read_only consume ack watch status no_wait].each { |name| o.on("--#{name.name.tr("_", "-")}") { @options[name] = true } }
       %i[limit shards port].each { |name| o.on("--#{name} N", Integer) { |v| @options[name] = v } }
       %i[delay score wait].each { |name| o.on("--#{name} N", Float) { |v| @options[name] = v } }
       %i[force error id bind token from].each { |name| o.on("--#{name} TEXT") { |v| @options[name] = v } }

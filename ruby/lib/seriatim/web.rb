@@ -78,7 +78,7 @@ module Seriatim
     attr_reader :redact
 
     # (env, change) -> anything; told of each change that was asked for, before the answer is sent, and of each that was refused:
-    # {action: "delete", role: "admin", queue: "Orders", ids: ["1"], count: 1, status: 200}. `node`, `fingerprint` (of errors)
+    # {action: "delete", role: "admin", queue: "Orders", ids: ["1"], count: 1, status: 200}. `node`, `fingerprint` (of errors), `shards` (of reshard)
     # and `error` (why not) stand there where they apply, `status` unless the request was broken off. Texts are as they were
     # given. What it raises is logged with the change and alters nothing. nil: a line of the log.
     # @return [#call, nil]

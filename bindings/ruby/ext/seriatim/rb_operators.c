@@ -187,7 +187,21 @@ static VALUE operators_shard_figures(const seriatim_metrics *m)
     return hash;
 }
 
-/* link.metrics(queue, seconds) -> the queue's figures; its shards' at :shards */
+static VALUE operators_resharding(const seriatim_resharding *r)
+{
+    VALUE hash;
+    if (!r)
+        return Qnil;
+    hash = rb_hash_new();
+    SET(hash, "from", UINT2NUM(r->from));
+    SET(hash, "to", UINT2NUM(r->to));
+    SET(hash, "shards_left", UINT2NUM(r->shards_left));
+    SET(hash, "ids_moved", LL2NUM(r->ids_moved));
+    SET(hash, "ids_left", LL2NUM(r->ids_left));
+    return hash;
+}
+
+/* link.metrics(queue, seconds) -> the queue's figures; its shards' at :shards; how far a move is at :resharding */
 static VALUE operators_metrics(VALUE self, VALUE queue, VALUE seconds)
 {
     srb_link *box = srb_link_idle(self);
@@ -203,6 +217,7 @@ static VALUE operators_metrics(VALUE self, VALUE queue, VALUE seconds)
     for (i = 0; i < count; i++)
         rb_ary_push(list, operators_shard_figures(&shards[i]));
     SET(hash, "shards", list);
+    SET(hash, "resharding", operators_resharding(seriatim_metrics_resharding(client)));
     return hash;
 }
 

@@ -222,7 +222,8 @@ static VALUE web_ids(const seriatim_web_change *change)
     return ids;
 }
 
-/* [{action:, role:, queue: or node:, fingerprint:, ids:, count:, status:, error:}, line]: what there is of them */
+/* [{action:, role:, queue: or node:, fingerprint:, shards:, ids:, count:, status:, error:}, line]: what there is of
+ * them */
 static VALUE web_change(const seriatim_web_change *change)
 {
     VALUE hash = rb_hash_new(), line = srb_text(change->line.data, change->line.len);
@@ -231,6 +232,7 @@ static VALUE web_change(const seriatim_web_change *change)
     web_set_text(hash, "queue", change->queue);
     web_set_text(hash, "node", change->node);
     web_set_text(hash, "fingerprint", change->fingerprint);
+    web_set_text(hash, "shards", change->shards);
     if (change->id_count)
         web_set(hash, "ids", web_ids(change));
     if (change->count >= 0)

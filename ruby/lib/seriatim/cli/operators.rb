@@ -15,6 +15,7 @@ module Seriatim
       RECORDS = %i[length busy parked morgue_length].freeze # of a queue
       QUEUES_USAGE = "queues [list] | queues delete QUEUE [--force QUEUE]"
       IMPORT_USAGE = "import lowkiq QUEUE [--from URL] [--watch]"
+      RESHARD_USAGE = "reshard QUEUE N [--no-wait] | reshard QUEUE --status"
       POP_USAGE = "pop QUEUE... [--wait SECONDS] [--ack]"
       SCHEDULED_USAGE = "scheduled list QUEUE [--id ID] | scheduled cancel QUEUE HANDLE... | scheduled reschedule QUEUE HANDLE TIME"
       PAYLOAD_SHOWN = 60 # characters, in a table
@@ -61,6 +62,7 @@ module Seriatim
         when "nodes" then exactly(words, 0..0, "nodes") && nodes
         when "delete" then delete(*exactly(words, 2.., "delete QUEUE ID..."))
         when "queues" then queues(*exactly(words, 0..2, QUEUES_USAGE))
+        when "reshard" then reshard(*exactly(words, @options[:status] ? 1..1 : 2..2, RESHARD_USAGE))
         when "import" then import(*exactly(words, 2..2, IMPORT_USAGE))
         end
       end
@@ -371,6 +373,15 @@ module Seriatim
 
         existing(queue).actions.delete_queue(force: @options.key?(:force))
         puts "deleted the queue #{Log.printable(queue).inspect}"
+      end
+
+      def reshard(queue, shards = nil)
+        unless shards.nil? || shards.match?(/\A\d{1,9}\z/)
+          raise UsageError, "shards must be a whole number from 1 to 4096, not #{Log.utf8(shards).inspect}"
+        end
+
+        require "seriatim/cli/reshard_command"
+        ReshardCommand.new(existing(queue), @options).run(shards&.to_i)
       end
 
       def check(names)

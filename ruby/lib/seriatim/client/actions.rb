@@ -94,6 +94,12 @@ module Seriatim
     # @return [Integer]
     def resume = act("resume")
 
+    # Gives the queue another number of shards: its servers move its ids while it is in use, and the metrics say how far they are. Returns
+    # 1, or 0 if the queue has this number already or its ids are on their way to it.
+    # @param shards [Integer] 1 to 4096
+    # @return [Integer]
+    def reshard(shards) = act_on_shards("reshard", shards)
+
     # end of definitions
 
     # Deletes the queue itself: layout, settings and, if forced, what it holds. The next push or server of the worker makes it anew.
@@ -126,6 +132,11 @@ module Seriatim
     def act_on_payload(name, id, payload)
       text = Jobs.one_id_text(id)
       act(name, [text, @worker.payload_codec.dump(payload, "payload")])
+    end
+
+    def act_on_shards(name, shards)
+      Validate.refuse("shards", "an Integer", shards) unless shards.is_a?(Integer)
+      act(name, [shards.to_s])
     end
 
     # @param at [Array] the time, if the action takes one

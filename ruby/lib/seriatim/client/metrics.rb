@@ -6,7 +6,8 @@ module Seriatim
     module_function
 
     # @return [Hash] length, scheduled (payloads), stale (jobs), fresh, retries, morgue_length, lag (seconds), processed, failed, busy, parked and more;
-    #   shards: the same for each shard, with its owner
+    #   shards: the same for each shard, with its owner; resharding: nil, or how far actions.reshard is: from and to (numbers of shards),
+    #   shards_left (that ids still leave), ids_moved, ids_left (an estimate)
     def of(worker) = Pool.current.with { |connection| connection.metrics(worker.queue_settings) }
 
     # The living nodes.

@@ -316,7 +316,7 @@ static int start_runner(run *r, size_t threads, check *c)
     return status;
 }
 
-/* 1: nothing runs, and nothing waits (or, for idle, nothing is due). */
+/* 1: nothing runs, nothing waits (or, for idle, nothing is due), and no ids move. */
 static int quiet(const run *r, int empty, check *c)
 {
     size_t i, number;
@@ -331,7 +331,8 @@ static int quiet(const run *r, int empty, check *c)
             return 1;
         }
         m = seriatim_metrics_total(seriatim_link_client(r->scenario->link));
-        if (m->busy || (empty ? m->length > 0 : m->lag > 0))
+        if (m->busy || seriatim_metrics_resharding(seriatim_link_client(r->scenario->link)) ||
+            (empty ? m->length > 0 : m->lag > 0))
             return 0;
     }
     return 1;

@@ -497,6 +497,7 @@ static int do_metrics(scenario *s, queue *q, const value *step, check *c)
 {
     const value *expect = value_get(step, "expect");
     const seriatim_metrics *m;
+    const seriatim_resharding *moving;
     size_t number, shards, i;
     int status = scenario_number(s, q, &number);
     if (status == SERIATIM_OK)
@@ -504,6 +505,7 @@ static int do_metrics(scenario *s, queue *q, const value *step, check *c)
     if (status != SERIATIM_OK)
         return status;
     m = seriatim_metrics_total(seriatim_link_client(s->link));
+    moving = seriatim_metrics_resharding(seriatim_link_client(s->link));
     seriatim_metrics_shards(seriatim_link_client(s->link), &shards);
     {
         const struct {
@@ -529,6 +531,7 @@ static int do_metrics(scenario *s, queue *q, const value *step, check *c)
         };
         for (i = 0; i < sizeof figures / sizeof *figures; i++)
             compare(c, value_get(expect, figures[i].name), found_number(figures[i].found), figures[i].name);
+        compare(c, value_get(expect, "moves_to"), moving ? found_number(moving->to) : found_nothing(), "moves_to");
     }
     return SERIATIM_OK;
 }
@@ -550,6 +553,12 @@ static int do_action(scenario *s, queue *q, const value *step, check *c)
         named[0] = handle_of(s, step);
         named[1].data = at;
         named[1].len = (size_t)snprintf(at, sizeof at, "%.17g", s->start + (deliver ? value_number(deliver, 0) : 0));
+    }
+    if (value_get(step, "shards")) {
+        named[0].data = at;
+        named[0].len = (size_t)snprintf(at, sizeof at, "%.0f", value_number(value_get(step, "shards"), 0));
+        texts = named;
+        count = 1;
     }
     if (id || value_get(step, "handle")) {
         texts = named;

@@ -79,7 +79,7 @@ end
 function RunStep:all_quiet(wanted)
   for _, worker in pairs(self.workers) do
     local figures = errors.must(worker:metrics())
-    if figures.busy > 0 or figures[wanted == "empty" and "length" or "lag"] > 0 then
+    if figures.busy > 0 or figures.resharding or figures[wanted == "empty" and "length" or "lag"] > 0 then
       return false
     end
   end

@@ -253,6 +253,7 @@ end
 function verbs.metrics(self, step, worker)
   local found = errors.must(worker:metrics())
   found.shards = #found.shards
+  found.moves_to = found.resharding and found.resharding.to
   return self.values:compare(step.expect, found, "metrics")
 end
 
@@ -273,7 +274,7 @@ function verbs.action(self, step, worker)
   if step.handle then
     return act_on_handle(self, step, actions)
   end
-  local what = step.ids and ids_of(step) or step.id and Values.bytes(step.id)
+  local what = step.shards or step.ids and ids_of(step) or step.id and Values.bytes(step.id)
   local found = errors.must(actions[step.action](actions, what, step.id and payload_of(step.payload, worker)))
   return step.expect and self.values:compare(step.expect, found, "answer")
 end

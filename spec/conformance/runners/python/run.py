@@ -57,7 +57,7 @@ class RunStep:
         return all(self._quiet(worker.metrics, wanted) for worker in self._workers.values())
 
     def _quiet(self, metrics: seriatim.Metrics, wanted: str) -> bool:
-        return metrics["busy"] == 0 and (metrics["length"] == 0 if wanted == "empty" else metrics["lag"] == 0)
+        return metrics["busy"] == 0 and metrics["resharding"] is None and (metrics["length"] == 0 if wanted == "empty" else metrics["lag"] == 0)
 
     def _exclusive(self) -> list[str]:
         by_id = defaultdict(list)

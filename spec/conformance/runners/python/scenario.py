@@ -117,6 +117,7 @@ class Scenario:
     def _do_metrics(self, step: Step, worker: type[Recorder]) -> list[str]:
         found: dict[str, Any] = dict(worker.metrics)
         found["shards"] = len(found["shards"])
+        found["moves_to"] = found["resharding"] and found["resharding"]["to"]
         return self._values.compare(step["expect"], found, "metrics")
 
     def _do_action(self, step: Step, worker: type[Recorder]) -> list[str]:
@@ -126,6 +127,8 @@ class Scenario:
             arguments = [to_text(step["id"]), self._payload(step["payload"], worker)]
         if "handle" in step:
             arguments = [self._handle(step)]
+        if "shards" in step:
+            arguments = [step["shards"]]
         if "deliver" in step:
             arguments.append(self._values.start + step["deliver"])
         found = action(*arguments)

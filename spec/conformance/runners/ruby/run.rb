@@ -41,7 +41,7 @@ module Conformance
     end
 
     def quiet?(metrics, wanted)
-      metrics[:busy].zero? && (wanted == "empty" ? metrics[:length].zero? : metrics[:lag].zero?)
+      metrics[:busy].zero? && metrics[:resharding].nil? && (wanted == "empty" ? metrics[:length].zero? : metrics[:lag].zero?)
     end
 
     def exclusive

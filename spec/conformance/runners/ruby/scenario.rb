@@ -93,13 +93,15 @@ module Conformance
 
     def do_metrics(step, worker)
       found = worker.metrics
-      @values.compare(step["expect"], found.merge(shards: found[:shards].size), "metrics")
+      found = found.merge(shards: found[:shards].size, moves_to: found[:resharding] && found[:resharding][:to])
+      @values.compare(step["expect"], found, "metrics")
     end
 
     def do_action(step, worker)
       arguments = step["ids"] ? [ids(step)] : []
       arguments = [Values.bytes(step["id"]), payload(step["payload"], worker)] if step.key?("id")
       arguments = [handle(step)] if step.key?("handle")
+      arguments = [step["shards"]] if step.key?("shards")
       arguments << (@values.start + step["deliver"]) if step.key?("deliver")
       found = worker.actions.public_send(step["action"], *arguments)
       found = { true => 1, false => 0 }.fetch(found, found)

@@ -1,0 +1,297 @@
+/*
+ * test_reshard_action.c - the action that gives a queue another number of shards: what it refuses, what it does when it
+ * is repeated or ends early, and what metrics say meanwhile. Servers are real nodes on a real redis-server.
+ */
+#ifndef _XOPEN_SOURCE
+#define _XOPEN_SOURCE 700
+#endif
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "live_node.h"
+#include "model/stored.h"
+#include "port.h"
+#include "reshard_fixture.h"
+
+#define IDS 60
+
+static const push_options later = {.delay = 3600};
+
+static const char *id_of(int i)
+{
+    static char ids[4][32];
+    static int next;
+    char *id = ids[next++ % 4];
+    snprintf(id, sizeof ids[0], "id-%d", i);
+    return id;
+}
+
+static void fill_waiting(const fixture *f)
+{
+    int i;
+    for (i = 0; i < IDS; i++)
+        push(f, id_of(i), "1", later);
+}
+
+/* 1: it has begun. */
+static int64_t reshard(const fixture *f, const char *shards)
+{
+    return act_on(f, SERIATIM_RESHARD, shards);
+}
+
+static int begin(const fixture *f, const char *shards)
+{
+    seriatim_text number = text(shards);
+    int status = seriatim_action_begin(f->client, f->queue, SERIATIM_RESHARD, &number, 1);
+    return status == SERIATIM_OK ? drive(f->link) : status;
+}
+
+static void refuses(const fixture *f, const char *shards, const char *message)
+{
+    char before[64], after[64];
+    redisReply *layout = redis("GET seriatim:{Q}:layout");
+    snprintf(before, sizeof before, "%s", layout->str ? layout->str : "");
+    freeReplyObject(layout);
+    assert_int_equal(begin(f, shards), SERIATIM_INVALID);
+    assert_string_equal(seriatim_client_error(f->client)->message, message);
+    layout = redis("GET seriatim:{Q}:layout");
+    snprintf(after, sizeof after, "%s", layout->str ? layout->str : "");
+    freeReplyObject(layout);
+    assert_string_equal(before, after);
+}
+
+/* from 0: no ids move. */
+static seriatim_resharding resharding(const fixture *f)
+{
+    static const seriatim_resharding none_moves;
+    const seriatim_resharding *found;
+    done(f, seriatim_metrics_begin(f->client, f->queue));
+    found = seriatim_metrics_resharding(f->client);
+    return found ? *found : none_moves;
+}
+
+static int is_paused(unsigned shard)
+{
+    redisReply *reply = redis("GET seriatim:{Q/%u}:state", shard);
+    int paused = reply->str[SRT_STATE_FLAGS] & SRT_FLAG_PAUSED;
+    freeReplyObject(reply);
+    return paused;
+}
+
+static int stored_in(unsigned shards)
+{
+    int i, found = 0;
+    for (i = 0; i < IDS; i++) {
+        char *here = stored_of(id_of(i), shards);
+        found += *here != '\0';
+        free(here);
+    }
+    return found;
+}
+
+static void test_r_reshard_2_what_is_refused_is_named_and_nothing_is_written(void **state)
+{
+    fixture f = open_queue(3, "list");
+    (void)state;
+    refuses(&f, "5", "there is no queue \"Q\" yet: its first push or server makes it");
+    fill_waiting(&f);
+    refuses(&f, "0", "shards must be a whole number from 1 to 4096, not \"0\"");
+    refuses(&f, "4097", "shards must be a whole number from 1 to 4096, not \"4097\"");
+    refuses(&f, "-3", "shards must be a whole number from 1 to 4096, not \"-3\"");
+    refuses(&f, "99999999999999999999", "shards must be a whole number from 1 to 4096, not \"99999999999999999999\"");
+    refuses(&f, "", "shards must be a whole number from 1 to 4096, not \"\"");
+    assert_int_equal(reshard(&f, "3"), 0); /* it has that number */
+    assert_true(live_is_quiet(3));
+    assert_int_equal(reshard(&f, "5"), 1);
+    refuses(
+        &f, "7",
+        "shards must be 5, not 7, while the ids of the queue \"Q\" move from 3 to 5 shards: wait until that has ended");
+    refuses(
+        &f, "3",
+        "shards must be 5, not 3, while the ids of the queue \"Q\" move from 3 to 5 shards: wait until that has ended");
+    close_queue(&f);
+}
+
+static void test_r_reshard_2_a_queue_with_an_outbox_is_refused(void **state)
+{
+    fixture f = open_queue(3, "list");
+    (void)state;
+    fill_waiting(&f);
+    REDIS("SET seriatim:{Q/2}:outbox:orders 7");
+    refuses(&f, "5",
+            "the queue \"Q\" takes jobs of the outbox \"orders\", whose numbers cannot be moved to other shards: its "
+            "number "
+            "of shards must stay");
+    REDIS("DEL seriatim:{Q/2}:outbox:orders");
+    REDIS("SET seriatim:{Qq/2}:outbox:orders 7"); /* of another queue */
+    assert_int_equal(reshard(&f, "5"), 1);
+    REDIS("DEL seriatim:{Qq/2}:outbox:orders");
+    close_queue(&f);
+}
+
+static void test_r_reshard_2_a_server_that_cannot_move_ids_is_named(void **state)
+{
+    fixture f = open_queue(3, "list");
+    char description[64];
+    (void)state;
+    push(&f, "a", "1", later);
+    REDIS("ZADD seriatim:{/nodes}:alive 9000000000000 old");
+    snprintf(description, sizeof description, "b %08x;lease=1000|", (unsigned)srt_crc32("Q", 1));
+    REDIS("HSET seriatim:{/nodes}:info old %s", description);
+    assert_int_equal(begin(&f, "5"), SERIATIM_UNSUPPORTED);
+    assert_string_equal(seriatim_client_error(f.client)->message,
+                        "the node old serves the queue \"Q\" and is of a version that cannot move ids; restart it with "
+                        "this version first");
+    REDIS("DEL seriatim:{/nodes}:alive seriatim:{/nodes}:info");
+    assert_true(live_is_quiet(3));
+    close_queue(&f);
+}
+
+static void test_r_reshard_1_servers_move_the_ids_and_metrics_say_how_far_they_are(void **state)
+{
+    fixture f = open_queue(3, "list");
+    seriatim_resharding r;
+    live_node n;
+    (void)state;
+    live_lease_ms = 20000; /* the server is alive in Redis also while it takes no steps */
+    fill_waiting(&f);
+    assert_int_equal(resharding(&f).from, 0);
+    assert_int_equal(reshard(&f, "6"), 1);
+    assert_int_equal(reshard(&f, "6"), 0);
+    r = resharding(&f);
+    assert_int_equal(r.from, 3);
+    assert_int_equal(r.to, 6);
+    assert_int_equal(r.shards_left, 3);
+    assert_int_equal(r.ids_moved, 0);
+    assert_in_range(r.ids_left, IDS / 2 - 3, IDS / 2 + 3); /* half of them, each shard rounded */
+    assert_int_equal(metrics(&f).length, IDS);
+    live_start(&n, "mover", 3, 0, NULL);
+    live_move(&n, 1, 6);
+    assert_int_equal(resharding(&f).from, 0);
+    assert_int_equal(stored_in(6), IDS);
+    assert_int_equal(reshard(&f, "6"), 0);
+    assert_int_equal(reshard(&f, "1"), 1); /* the server hears of it by a message */
+    r = resharding(&f);
+    assert_int_equal(r.from, 6);
+    assert_int_equal(r.to, 1);
+    live_move(&n, 1, 1);
+    assert_int_equal(stored_in(1), IDS);
+    assert_int_equal(metrics(&f).length, IDS);
+    live_lease_ms = 1000;
+    live_stop(&n);
+    assert_string_equal(kinds_found(&f, SERIATIM_NO_QUEUE, 0), "");
+    close_queue(&f);
+}
+
+static void test_r_reshard_1_metrics_count_ids_that_have_moved(void **state)
+{
+    fixture f = open_queue(2, "list");
+    seriatim_resharding r;
+    move m;
+    size_t moved = 0, now;
+    (void)state;
+    fill_waiting(&f);
+    move_begin(&m, 1);
+    while ((now = move_source(&m, 1)) > 0)
+        moved += now;
+    assert_true(moved > 0 && moved < IDS);
+    r = resharding(&f);
+    assert_int_equal(r.ids_moved, moved);
+    assert_int_equal(r.ids_left, 0);
+    assert_int_equal(r.shards_left, 2);
+    close_queue(&f);
+}
+
+/* As a command that is killed behind its first write: the next one turns what is not turned. */
+static void test_r_reshard_3_an_action_that_ended_early_is_brought_to_its_end(void **state)
+{
+    fixture f = open_queue(3, "list");
+    redisReply *time;
+    live_node n;
+    (void)state;
+    fill_waiting(&f);
+    act(&f, SERIATIM_PAUSE);
+    time = redis("TIME");
+    REDIS("SET seriatim:{Q}:layout %s%06d%s", time->element[0]->str, atoi(time->element[1]->str), " 5 4 3 5");
+    freeReplyObject(time);
+    assert_int_equal(reshard(&f, "5"), 0);
+    assert_true(is_paused(3) && is_paused(4));
+    assert_int_equal(resharding(&f).shards_left, 3);
+    live_start(&n, "mover", 3, 0, NULL);
+    live_move(&n, 1, 5);
+    assert_int_equal(stored_in(5), IDS);
+    live_stop(&n);
+    close_queue(&f);
+}
+
+/* Shards that the queue had before are paused as those that it has. */
+static void test_r_reshard_4_a_paused_queue_stays_paused_and_another_is_not(void **state)
+{
+    fixture f = open_queue(5, "list");
+    live_node n;
+    unsigned shard;
+    (void)state;
+    live_lease_ms = 20000;
+    fill_waiting(&f);
+    live_start(&n, "mover", 5, 0, NULL);
+    assert_int_equal(reshard(&f, "2"), 1);
+    live_move(&n, 1, 2);
+    act(&f, SERIATIM_PAUSE);
+    assert_int_equal(reshard(&f, "5"), 1);
+    for (shard = 0; shard < 5; shard++)
+        assert_true(is_paused(shard));
+    live_move(&n, 1, 5);
+    assert_int_equal(reshard(&f, "3"), 1);
+    live_move(&n, 1, 3);
+    act(&f, SERIATIM_RESUME);
+    assert_int_equal(reshard(&f, "7"), 1);
+    live_move(&n, 1, 7);
+    for (shard = 0; shard < 7; shard++)
+        assert_false(is_paused(shard));
+    assert_int_equal(stored_in(7), IDS);
+    live_lease_ms = 1000;
+    live_stop(&n);
+    close_queue(&f);
+}
+
+static void test_r_reshard_2_the_largest_number_of_shards_is_taken(void **state)
+{
+    fixture f = open_queue(1, "list");
+    redisReply *reply;
+    (void)state;
+    push(&f, "a", "1", later);
+    assert_int_equal(reshard(&f, "4096"), 1);
+    reply = redis("EXISTS seriatim:{Q/4095}:state");
+    assert_int_equal(reply->integer, 1);
+    freeReplyObject(reply);
+    assert_int_equal(resharding(&f).to, 4096);
+    push(&f, "a", "2", later);
+    push(&f, "b", "1", later);
+    assert_int_equal(metrics(&f).length, 2);
+    close_queue(&f);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_r_reshard_2_what_is_refused_is_named_and_nothing_is_written),
+        cmocka_unit_test(test_r_reshard_2_a_queue_with_an_outbox_is_refused),
+        cmocka_unit_test(test_r_reshard_2_a_server_that_cannot_move_ids_is_named),
+        cmocka_unit_test(test_r_reshard_1_servers_move_the_ids_and_metrics_say_how_far_they_are),
+        cmocka_unit_test(test_r_reshard_1_metrics_count_ids_that_have_moved),
+        cmocka_unit_test(test_r_reshard_3_an_action_that_ended_early_is_brought_to_its_end),
+        cmocka_unit_test(test_r_reshard_4_a_paused_queue_stays_paused_and_another_is_not),
+        cmocka_unit_test(test_r_reshard_2_the_largest_number_of_shards_is_taken),
+    };
+    if (getenv("ONLY"))
+        cmocka_set_test_filter(getenv("ONLY"));
+    return cmocka_run_group_tests(tests, start_server, stop_server);
+}
