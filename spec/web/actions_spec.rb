@@ -170,6 +170,24 @@ each_mount "the actions" do
     actions.pause
   end
 
+  it "R-WEB-22: move the ids to another number of shards: ask which, say what it costs, show how far it is" do
+    live.fill(queue, later: 30)
+    field = "(() => { const e = document.querySelector('dialog input'); if (!e || e.value !== '2') return false; e.value = '5'; e.dispatchEvent(new Event('input')); return true })()"
+    open("queue", name: queue)
+    browser.press("Shards …")
+    browser.waited("the question") { browser.text("dialog h2") == "Another number of shards?" }
+    expect(browser.text("dialog")).to include("from 2 shards", "a fifth of its time")
+    browser.press("Cancel", within: "dialog")
+    expect(metrics).to include(resharding: nil)
+    browser.press("Shards …")
+    browser.waited("a field") { browser.value(field) }
+    browser.click("dialog [type=submit]")
+    shows("The ids move to 5 shards.") { told }
+    live.until_true("they have moved") { metrics[:resharding].nil? && metrics[:shards].size == 5 }
+    expect(metrics[:length]).to eq(30)
+    see("5 of 5 have a living owner")
+  end
+
   it "pause and resume a queue, park and unpark ids, delete what is selected" do
     live.fill(queue, later: 4)
     open("queue", name: queue)

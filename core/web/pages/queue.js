@@ -71,6 +71,35 @@ function pauseButtons(about, changed) {
   ];
 }
 
+/** Gives the queue another number of shards: asks which, and says what it costs. */
+function reshardButton(about, changed) {
+  if (!may("admin") || !about.totals || about.totals.resharding) return null;
+  const { shards } = about.totals;
+  const run = async ({ value }) => {
+    const { count: begun } = await post(workerPath(about.name, "reshard"), { shards: Number(value) });
+    changed();
+    return t(begun ? "reshard.begun" : "reshard.same", { n: count(Number(value)) });
+  };
+  return button(t("reshard.ask"), () => confirm({
+    title: t("reshard.title"), text: t("reshard.text", { queue: oneLine(about.name, 80), n: count(shards) }), label: t("reshard.start"), run,
+    field: { type: "number", label: t("reshard.shards"), value: String(shards) },
+  }), { symbol: "queue", key: "reshard" });
+}
+
+/** How far the servers are with the ids, while the queue is given another number of shards. */
+function reshardView({ totals }) {
+  const move = totals.resharding;
+  if (!move) return null;
+  const all = move.ids_moved + move.ids_left;
+  const part = all ? move.ids_moved / all : (move.from - move.shards_left) / move.from;
+  const figures = { moved: count(move.ids_moved), left: count(move.ids_left), shards: count(move.shards_left), of: count(move.from) };
+  return section(t("reshard.heading", { from: count(move.from), to: count(move.to) }), null,
+    h("div", { class: "measure", role: "progressbar", "aria-label": t("reshard.bar"), "aria-valuemin": "0", "aria-valuemax": "100", "aria-valuenow": String(Math.floor(100 * part)) },
+      h("i", { style: { width: `${100 * part}%` } })),
+    h("p", { class: "quantity" }, t("reshard.progress", figures)),
+    totals.consumers === 0 && note(t("reshard.idle")));
+}
+
 function shardTile(shard, busiest) {
   const owner = shard.owner && shown(shard.owner) !== "" ? shard.owner : null;
   const figures = ["length", "busy", "retries", "parked", "dead"].map((field) => `${t(`shard.${field}`)} ${count(shard[field])}`);
@@ -237,7 +266,8 @@ export default function queuePage({ parameters, draw, again }) {
     view() {
       if (!about.totals) return [queueHead(about, "queue"), skeleton(12)];
       return [
-        queueHead(about, "queue", pauseButtons(about, again)),
+        queueHead(about, "queue", [pauseButtons(about, again), reshardButton(about, again)]),
+        reshardView(about),
         h("div", { key: "figures", class: "hero many" }, figures(about)),
         charts.view(),
         shardsView(about),
