@@ -101,7 +101,6 @@ static void turn_all(const move *m)
         redisReply *reply;
         CALL(&call, i, turn, NULL);
         call_text(&call, m->layout);
-        call_text(&call, "0");
         reply = call_send(&call, 0);
         assert_string_equal(reply->element[0]->str, "OK");
         freeReplyObject(reply);

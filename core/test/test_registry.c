@@ -91,6 +91,9 @@ static void test_layouts_are_read_as_redis_stores_them(void **state)
     assert_int_equal(set_layout("3 7 4 5 6", &shards), SERIATIM_PROTOCOL); /* it has seven shards now */
     assert_int_equal(set_layout("3 7 4 9 8", &shards), SERIATIM_PROTOCOL);
     assert_int_equal(set_layout("3 7 4 5 9 1", &shards), SERIATIM_PROTOCOL);
+    assert_int_equal(set_layout("3 7 4 5 9 paused", &shards), SERIATIM_OK);
+    assert_int_equal(set_layout("3 7 4 0 9 paused", &shards), SERIATIM_PROTOCOL); /* nothing moves */
+    assert_int_equal(set_layout("3 7 4 5 9 paused ", &shards), SERIATIM_PROTOCOL);
 }
 
 static void reads_and_writes(const char *text, int64_t generation, unsigned shards, unsigned old, unsigned most)

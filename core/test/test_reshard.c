@@ -390,7 +390,6 @@ static void test_a_shard_with_an_open_batch_refuses_a_turn(void **state)
     snprintf(text, sizeof text, "9%s 5 4 4 5", m.generation);
     CALL(&call, 0, turn, NULL);
     call_text(&call, text);
-    call_text(&call, "0");
     reply = call_send(&call, 0);
     assert_string_equal(reply->element[0]->str, "OPEN");
     freeReplyObject(reply);

@@ -220,7 +220,7 @@ static void test_r_reshard_3_an_action_that_ended_early_is_brought_to_its_end(vo
     fill_waiting(&f);
     act(&f, SERIATIM_PAUSE);
     time = redis("TIME");
-    REDIS("SET seriatim:{Q}:layout %s%06d%s", time->element[0]->str, atoi(time->element[1]->str), " 5 4 3 5");
+    REDIS("SET seriatim:{Q}:layout %s%06d%s", time->element[0]->str, atoi(time->element[1]->str), " 5 4 3 5 paused");
     freeReplyObject(time);
     assert_int_equal(reshard(&f, "5"), 0);
     assert_true(is_paused(3) && is_paused(4));

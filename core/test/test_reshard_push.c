@@ -166,7 +166,6 @@ static void test_a_push_waits_until_its_shard_is_turned(void **state)
     begin_push(&f, id, "2", 40);
     CALL(&call, 0, turn, NULL);
     call_text(&call, m.layout);
-    call_text(&call, "0");
     reply = call_send(&call, 0);
     assert_string_equal(reply->element[0]->str, "OK");
     freeReplyObject(reply);

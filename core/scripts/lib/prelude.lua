@@ -77,9 +77,8 @@ if state then
     end
   end
 elseif not generation then -- nothing was ever in the shard
-  local wanted, step, number = string.match(ARGV[1], '^(%d+) (%l+) (%d+)$')
-  if step == 'here' then return error_reply('ELSEWHERE moved 0') end
-  generation, tick = tonumber(wanted), tonumber(number)
+  -- A turn makes it, as the layout says whether it is paused.
+  return error_reply(string.find(ARGV[1], ' here ', 1, true) and 'ELSEWHERE moved 0' or 'GENERATION 1')
 end
 
 -- What happened to ids, for their histories (note.lua, events.lua); nil where none are kept.

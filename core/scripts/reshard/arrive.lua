@@ -5,6 +5,7 @@
 --       the source, 5 fold, 6 the largest history_per_id of the queue (events that are kept), 7.. id, part (depart.lua), ...: all of the batch for this shard
 -- Returns {'OK'}; {'AGAIN'}: this batch was taken in before; {'MORE'}: to be sent again as it is, because many scheduled payloads are
 --   left; {'SLICES', id}: payloads of this id are missing, and nothing was taken in
+if not state then return error_reply('GENERATION 1') end -- its turn makes it
 local source, sequence, given_tick, FOLD, kept_events = ARGV[2], tonumber(ARGV[3]), tonumber(ARGV[4]), ARGV[5], tonumber(ARGV[6])
 if not (sequence and sequence >= 0 and sequence < FOREVER) or not (given_tick and given_tick >= 0 and given_tick < FOREVER)
   or not (kept_events and kept_events >= 0 and kept_events <= HISTORY_MOST) or #ARGV % 2 == 1 then return error_reply('ERR wrong arguments') end

@@ -1,18 +1,21 @@
 -- TURN: gives a shard another layout of its queue. No id, run or lease changes by that. It stands alone, because the prelude refuses a shard
 -- of another generation.
 -- KEYS: the shard's
--- ARGV: 1 the text of the layout, 2 '1': a shard that the queue gets is paused, as all that it has are
+-- ARGV: 1 the text of the layout
+-- A shard that the queue gets by this layout is paused if, and only if, the queue was when the move began; what it was in an earlier layout does
+-- not count.
 -- Returns {'OK', or 'SAME': it has this layout, 'OPEN': a batch is open, which is to be brought to its end before, 'NEWER': it has a later
 --   layout, or is closed for a deletion; its generation, the text of its layout}
 local call, match, pack, format = redis.call, string.match, struct.pack, string.format
 local STATE, PREFIX = KEYS[1], string.sub(KEYS[1], 1, -6)
 local RESHARD, LEAVING = PREFIX .. 'reshard', PREFIX .. 'leaving'
 local TEXT = ARGV[1]
-local generation, old = match(TEXT, '^(%d+) %d+ 4 (%d+) %d+$')
-if not generation then generation, old = match(TEXT, '^(%d+) %d+ 3$'), '0' end
+local generation, old, paused = match(TEXT, '^(%d+) %d+ 4 (%d+) %d+ ?(%l*)$')
+if not generation or paused ~= '' and paused ~= 'paused' then generation, old = match(TEXT, '^(%d+) %d+ 3$'), '0' end
 local shard = tonumber(match(PREFIX, '/(%d+)}:$'))
 if not generation or not shard then return redis.error_reply('ERR wrong layout') end
 generation, old = tonumber(generation), tonumber(old)
+local is_new = shard >= old and old > 0
 
 local state, text = call('GET', STATE), call('HGET', RESHARD, '')
 local has = state and struct.unpack('<d', state) or 0
@@ -30,10 +33,10 @@ if state then
     if has_it ~= wanted then flags = flags + (wanted and flag or -flag) end
   end
   set(FLAG_SOURCE, shard < old)
-  if old > 0 and shard >= old then set(FLAG_PAUSED, ARGV[2] == '1') end -- it may have been in the queue before
+  if is_new and has < generation then set(FLAG_PAUSED, paused == 'paused') end
   state = pack('<d', generation) .. string.sub(state, 9, STATE_FLAGS) .. string.char(flags) .. string.sub(state, STATE_FLAGS + 2)
 else
-  local flags = (shard < old and FLAG_SOURCE or 0) + (ARGV[2] == '1' and FLAG_PAUSED or 0)
+  local flags = (shard < old and FLAG_SOURCE or 0) + (is_new and paused == 'paused' and FLAG_PAUSED or 0)
   state = pack(STATE_FORMAT, generation, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, flags, 9e15, 0, 0, 0, 0, 9e15, 0, 0)
 end
 call('DEL', RESHARD) -- a write that Redis allows at maxmemory

@@ -135,6 +135,7 @@ static int reshard_set(seriatim_client *c, const reshard_state *s)
     moving.shards = s->wanted;
     moving.old = queue->shards_count;
     moving.most = queue->most_count > s->wanted ? queue->most_count : s->wanted;
+    moving.paused = s->paused;
     srt_layout_write(&moving, text);
     srt_request_text(r, queue->layout);
     srt_request_text(r, strchr(text, ' ') + 1); /* the script gives the generation */
@@ -258,7 +259,6 @@ static int reshard_turn(seriatim_client *c, reshard_state *s)
         if (!r)
             return srt_operator_nomem(c);
         srt_request_text(r, s->text);
-        srt_request_text(r, s->paused ? "1" : "0");
         r->kind = RESHARD_TURN;
         status = srt_client_send(c, r);
     }

@@ -189,6 +189,8 @@ static unsigned layout_shards(const char **at, size_t *left)
     return shards >= 1 && shards <= SERIATIM_MAX_SHARDS ? (unsigned)shards : 0;
 }
 
+static const char layout_paused[] = "paused";
+
 int srt_layout_read(const char *text, size_t len, srt_layout *layout, seriatim_error *error)
 {
     const char *at = text ? text : "";
@@ -198,11 +200,15 @@ int srt_layout_read(const char *text, size_t len, srt_layout *layout, seriatim_e
     layout->generation = srt_token_int(&word);
     layout->shards = layout->most = layout_shards(&at, &left);
     layout->old = 0;
+    layout->paused = 0;
     word = layout_word(&at, &left);
     schema = word.len ? srt_token_int(&word) : 1;
     if (layout->generation >= 1 && layout->shards && schema == REGISTRY_MOVED) {
         layout->old = layout_shards(&at, &left);
         layout->most = layout_shards(&at, &left);
+        layout->paused = layout->old && left == sizeof layout_paused - 1 && memcmp(at, layout_paused, left) == 0;
+        if (layout->paused)
+            left = 0;
         if (left > 0 || layout->most < layout->shards || layout->most < layout->old)
             layout->shards = 0;
     }
@@ -222,8 +228,9 @@ void srt_layout_write(const srt_layout *layout, char text[SRT_LAYOUT_TEXT])
     if (layout->old == 0 && layout->most == layout->shards)
         snprintf(text, SRT_LAYOUT_TEXT, "%lld %u %d", (long long)layout->generation, layout->shards, REGISTRY_SCHEMA);
     else
-        snprintf(text, SRT_LAYOUT_TEXT, "%lld %u %d %u %u", (long long)layout->generation, layout->shards,
-                 REGISTRY_MOVED, layout->old, layout->most);
+        snprintf(text, SRT_LAYOUT_TEXT, "%lld %u %d %u %u%s%s", (long long)layout->generation, layout->shards,
+                 REGISTRY_MOVED, layout->old, layout->most, layout->old && layout->paused ? " " : "",
+                 layout->old && layout->paused ? layout_paused : "");
 }
 
 int srt_layout_refused(const char *message, int64_t *generation, const char **text, size_t *len)

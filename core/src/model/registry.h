@@ -16,13 +16,15 @@ typedef struct srt_shard_keys {
 
 /*
  * How many shards a queue has. Its text in Redis is `generation shards 3`, or, while ids move from one number of shards
- * to another and of a queue that once had more shards, `generation shards 4 old most`.
+ * to another and of a queue that once had more shards, `generation shards 4 old most`; with a word `paused` behind it
+ * while ids move of a queue that was paused when that began.
  */
 typedef struct srt_layout {
     int64_t generation;
     unsigned shards; /* where ids belong */
     unsigned old;    /* while ids move: the number of shards where they belonged before; else 0 */
     unsigned most;   /* shards that the queue ever had */
+    int paused;      /* while ids move: shards that the queue gets are paused when they are turned to it */
 } srt_layout;
 
 /* Settings that each process takes from its own worker; Redis does not store them. */

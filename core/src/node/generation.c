@@ -223,18 +223,6 @@ int srt_shard_refused(srt_node *n, srt_shard *s, const char *message, int64_t no
 
 /* ---- Turning a shard ------------------------------------------------------------------------- */
 
-/* A shard that this turn makes is paused if all that the node owns of the queue are. */
-static int all_paused(const srt_queue *queue)
-{
-    unsigned i, owned = 0;
-    for (i = 0; i < queue->place_count; i++) {
-        owned += queue->places[i]->state == SRT_OWNED;
-        if (queue->places[i]->state == SRT_OWNED && !queue->places[i]->paused)
-            return 0;
-    }
-    return owned > 0;
-}
-
 static srt_request *turn_request(srt_node *n, const srt_queue *queue, unsigned number)
 {
     srt_request *r =
@@ -244,7 +232,6 @@ static srt_request *turn_request(srt_node *n, const srt_queue *queue, unsigned n
     r->kind = SRT_ASK_TURN;
     r->number = queue->generation;
     srt_request_text(r, queue->layout);
-    srt_request_text(r, all_paused(queue) ? "1" : "0");
     return r;
 }
 

@@ -58,6 +58,7 @@ static srt_request *end_request(srt_node *n, srt_shard *s)
     if (!r)
         return NULL;
     quiet.old = 0;
+    quiet.paused = 0;
     srt_layout_write(&quiet, text);
     r->kind = SRT_ASK_MOVE;
     r->subject = s;

@@ -69,7 +69,10 @@ static void shard_step_foreign(srt_node *node, srt_shard *s, int64_t now)
         srt_bytes_clear(&s->owner);
     if (s->owner.len > 0 && srt_node_leaves_to_owner(node, s, now))
         return;
-    srt_shard_acquire(node, s, now);
+    if (s->queue->old_count && s->index >= s->queue->old_count && s->turned != s->queue->generation)
+        srt_shard_turn(node, s, now); /* whether it is paused is known only to the layout */
+    else
+        srt_shard_acquire(node, s, now);
 }
 
 static int64_t shard_next_wake(const srt_node *node, const srt_shard *s, int64_t now)
