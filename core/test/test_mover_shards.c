@@ -47,6 +47,15 @@ static int layout_ends_with(const char *words)
     return ends;
 }
 
+/* Fields of a hash of a shard. */
+static long long count_in(unsigned shard, const char *key)
+{
+    redisReply *reply = redis("HLEN seriatim:{Q/%u}:%s", shard, key);
+    long long count = reply->integer;
+    freeReplyObject(reply);
+    return count;
+}
+
 static void step_until_layout(live_node *n, const char *words)
 {
     int64_t until = live_now() + MOST_MS;
@@ -144,6 +153,29 @@ static void test_a_shard_that_the_queue_gets_again_is_paused_no_more(void **stat
     close_queue(&f);
 }
 
+/* ---- Shards that the queue loses ------------------------------------------------------------- */
+
+/* Nobody takes them from a server that dies before it has given them up. */
+static void test_check_finds_nothing_where_a_server_died_with_shards_that_the_queue_lost(void **state)
+{
+    fixture f = open_queue(5, "list");
+    live_node n;
+    (void)state;
+    push_some(&f, 50);
+    act(&f, SERIATIM_PAUSE);
+    live_start(&n, "one", 5, 1, &run_log);
+    live_await_shards(&n, 5);
+    reshard(&f, "3");
+    step_until_layout(&n, " 3 4 0 5");
+    live_kill(&n);
+    assert_int_equal(count_in(4, "running"), 1);
+    live_start(&n, "two", 5, 1, &run_log);
+    live_await_shards(&n, 3);
+    assert_string_equal(kinds_found(&f, f.queue, 0), "");
+    live_stop(&n);
+    close_queue(&f);
+}
+
 /* ---- Ids that run ---------------------------------------------------------------------------- */
 
 /* One that does not belong into shard 0 of seven. */
@@ -173,12 +205,6 @@ static int is_moving(const char *id)
     int is = reply->type == REDIS_REPLY_STRING;
     freeReplyObject(reply);
     return is;
-}
-
-/* Ids that wait in the old shard. */
-static long long left(void)
-{
-    return count_of("HLEN", "jobs");
 }
 
 static int is_to_leave(const char *id)
@@ -245,9 +271,9 @@ static void test_an_id_leaves_soon_after_its_run(void **state)
             int has_left = !is_at(0, "jobs", hot(i));
             gone += has_left;
             if (!has_left && when[i] == 0 && is_moving(hot(i)))
-                when[i] = left();
+                when[i] = count_in(0, "jobs");
             if (has_left && when[i] > 0) {
-                worst = when[i] - left() > worst ? when[i] - left() : worst;
+                worst = when[i] - count_in(0, "jobs") > worst ? when[i] - count_in(0, "jobs") : worst;
                 when[i] = -1;
             }
         }
@@ -265,6 +291,7 @@ int main(void)
         cmocka_unit_test(test_shards_that_a_paused_queue_gets_are_paused),
         cmocka_unit_test(test_who_begins_a_move_says_whether_the_queue_is_paused),
         cmocka_unit_test(test_a_shard_that_the_queue_gets_again_is_paused_no_more),
+        cmocka_unit_test(test_check_finds_nothing_where_a_server_died_with_shards_that_the_queue_lost),
         cmocka_unit_test(test_an_id_leaves_soon_after_its_run),
     };
     return cmocka_run_group_tests(tests, start_server, stop_server);

@@ -99,8 +99,10 @@ int srt_integrity_key(seriatim_client *c, integrity_state *k, const srt_token *k
         return srt_integrity_stray(c, k, key, 0, "the key names no shard");
     kind = brace + 2;
     colon = memchr(kind, ':', (size_t)(end - kind));
-    if (shard >= (int64_t)srt_queue_addressed(k->queue) && integrity_kind(brace, end, 1) == INTEGRITY_HAS_MARK)
-        return SERIATIM_OK; /* the queue, or an earlier one of this name, had more shards: it refuses old layouts */
+    if (shard >= (int64_t)srt_queue_addressed(k->queue) &&
+        (integrity_kind(brace, end, 1) == INTEGRITY_HAS_MARK || (end - kind == 7 && memcmp(kind, "running", 7) == 0)))
+        return SERIATIM_OK; /* the queue, or an earlier one of this name, had more shards: it refuses old layouts. What
+                               an owner that has died marked its shard with stays, and no id runs there. */
     if (shard >= (int64_t)srt_queue_addressed(k->queue))
         return srt_integrity_stray(c, k, key, (unsigned)shard, "the layout has no such shard");
     if (!colon && (srt_integrity_listed(srt_shard_kinds, kind, (size_t)(end - kind)) ||
