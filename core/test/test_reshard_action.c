@@ -279,6 +279,60 @@ static void test_r_reshard_2_the_largest_number_of_shards_is_taken(void **state)
     close_queue(&f);
 }
 
+static void test_r_reshard_6_explain_says_that_an_id_is_to_move_or_on_its_way(void **state)
+{
+    fixture f = open_queue(2, "list");
+    char waits[64], moves[64];
+    const char *id = "a";
+    redisReply *batch;
+    unsigned from, to;
+    move m;
+    int i;
+    (void)state;
+    for (i = 0, from = to = 0; from == to; i++) {
+        id = id_of(i);
+        from = seriatim_shard_of(id, strlen(id), 2);
+        to = seriatim_shard_of(id, strlen(id), 3);
+    }
+    snprintf(waits, sizeof waits, "; a server is to move it from shard %u to shard %u", from, to);
+    snprintf(moves, sizeof moves, "it is on its way from shard %u to shard %u", from, to);
+    push(&f, id, "1", later);
+    assert_null(strstr(explain(&f, id)->text, "shard 2"));
+    move_begin(&m, 3);
+    assert_non_null(strstr(explain(&f, id)->text, waits));
+    assert_int_equal(explain(&f, id)->job.shard, from);
+    batch = depart(&m, from, id);
+    assert_non_null(strstr(explain(&f, id)->text, moves));
+    assert_int_equal(bring(&m, from, batch), 1);
+    freeReplyObject(batch);
+    assert_null(strstr(explain(&f, id)->text, "from shard"));
+    assert_string_equal(explain(&f, id)->job.state, "delayed");
+    assert_int_equal(explain(&f, id)->job.shard, to);
+    assert_non_null(strstr(explain(&f, "unknown")->text, "nothing waits or runs under this id"));
+    close_queue(&f);
+}
+
+static void test_r_reshard_7_counters_do_not_fall_when_a_queue_is_given_fewer_shards(void **state)
+{
+    static live_log ran;
+    fixture f = open_queue(4, "list");
+    live_node n;
+    int i;
+    (void)state;
+    live_lease_ms = 20000;
+    for (i = 0; i < IDS; i++)
+        push(&f, id_of(i), "1", none);
+    live_start(&n, "mover", 4, 2, &ran);
+    for (i = 0; i < LIVE_MOST_MS && metrics(&f).processed < IDS; i++)
+        live_step(&n);
+    assert_int_equal(reshard(&f, "1"), 1);
+    live_move(&n, 1, 1);
+    assert_int_equal(metrics(&f).processed, IDS);
+    live_lease_ms = 1000;
+    live_stop(&n);
+    close_queue(&f);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -290,6 +344,8 @@ int main(void)
         cmocka_unit_test(test_r_reshard_3_an_action_that_ended_early_is_brought_to_its_end),
         cmocka_unit_test(test_r_reshard_4_a_paused_queue_stays_paused_and_another_is_not),
         cmocka_unit_test(test_r_reshard_2_the_largest_number_of_shards_is_taken),
+        cmocka_unit_test(test_r_reshard_6_explain_says_that_an_id_is_to_move_or_on_its_way),
+        cmocka_unit_test(test_r_reshard_7_counters_do_not_fall_when_a_queue_is_given_fewer_shards),
     };
     if (getenv("ONLY"))
         cmocka_set_test_filter(getenv("ONLY"));
