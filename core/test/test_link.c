@@ -11,6 +11,8 @@
 #include <hiredis/hiredis.h>
 #include <pthread.h>
 #include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -18,7 +20,34 @@
 #include "redis_process.h"
 #include "client/client.h"
 #include "failing.h"
+#include "io/link.h"
 #include "link_fixture.h"
+
+/* ---- Layouts -------------------------------------------------------------------------------- */
+
+/* Whoever begins a move may die before any shard has its new layout, and no server of the queue may live. */
+static void test_a_shard_without_the_new_layout_ends_an_operation_after_its_limit(void **state)
+{
+    redis_process *s = *state;
+    seriatim_link *link = link_to_queue(s->url, "early", 2, "merge"), *other;
+    char text[64];
+    redisContext *redis = connect_redis(s);
+    redisReply *reply;
+    link_push_jobs(link, "a", 0, 10, 10);
+    reply = redisCommand(redis, "GET seriatim:{early}:layout");
+    assert_int_equal(reply->type, REDIS_REPLY_STRING);
+    snprintf(text, sizeof text, "%lld 3 4 2 3", atoll(reply->str) + 1);
+    freeReplyObject(reply);
+    freeReplyObject(redisCommand(redis, "SET seriatim:{early}:layout %s", text));
+    redisFree(redis);
+    other = link_to_queue(s->url, "early", 2, "merge");
+    srt_link_set_limits(other, 500, 15000);
+    assert_int_equal(seriatim_metrics_begin(seriatim_link_client(other), 0), SERIATIM_OK);
+    assert_int_equal(link_drive(other), SERIATIM_TIMEOUT);
+    assert_non_null(strstr(link_message(other), "does not have the new layout"));
+    seriatim_link_free(other);
+    seriatim_link_free(link);
+}
 
 /* ---- Pushes --------------------------------------------------------------------------------- */
 
@@ -280,6 +309,7 @@ static void test_every_allocation_may_fail(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_a_shard_without_the_new_layout_ends_an_operation_after_its_limit),
         cmocka_unit_test(test_a_push_counts_jobs_and_gives_refused_indexes),
         cmocka_unit_test(test_f28_ids_of_any_bytes_are_pushed),
         cmocka_unit_test(test_f25_other_clients_are_served_during_a_large_push),

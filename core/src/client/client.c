@@ -511,11 +511,10 @@ static int client_take(seriatim_client *c, srt_request *r, const srt_reply *repl
         srt_client_take_absence(c, r, reply, error);
     } else if (srt_client_is_early(c, r, error)) {
         srt_client_keep_early(c, r);
-        c->answers++;
+        c->early_at = c->begun;
         client_settle(c);
         return SERIATIM_OK;
     } else if (srt_client_take_elsewhere(c, r, error)) {
-        c->answers++;
         client_settle(c);
         return SERIATIM_OK;
     } else {

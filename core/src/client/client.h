@@ -199,6 +199,7 @@ struct seriatim_client {
     srt_request
         *early; /* requests to shards that were not turned to their layout yet: they are sent again as they are */
     size_t early_count;  /* among `asked` */
+    uint64_t early_at;   /* `begun` when a shard was last found that was not turned; 0: none was */
     srt_request *absent; /* calls for ids that are not in their old shard, until a replica of that knows it */
     srt_listener listener;
 

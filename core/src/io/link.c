@@ -207,7 +207,12 @@ static void link_check_limits(seriatim_link *link)
         srt_transport_expire(first->transport);
         srt_link_connect_error(link, first, &why);
     } else if (why.status == SERIATIM_OK) {
-        srt_fail(&why, SERIATIM_TIMEOUT, "waiting for an answer from %.180s: timed out", link->text.data);
+        if (link->client->early_at == link->client->begun)
+            srt_fail(&why, SERIATIM_TIMEOUT,
+                     "a shard does not have the new layout of its queue yet: start a server of the queue, or run "
+                     "seriatim reshard again");
+        else
+            srt_fail(&why, SERIATIM_TIMEOUT, "waiting for an answer from %.180s: timed out", link->text.data);
         if (!first || first->phase != LINK_UP)
             srt_connect_error(&why, SERIATIM_TIMEOUT, link->text.data, "timed out", link->from.data);
     }
@@ -248,20 +253,22 @@ static int64_t link_awake_ms(const seriatim_link *link)
     return sleep >= 0 && link->asleep_ms ? link->asleep_ms + sleep : INT64_MAX;
 }
 
-static void link_begin_again(seriatim_link *link, int64_t now)
+static void link_hear_anew(seriatim_link *link, int64_t now)
 {
     srt_cluster *cl = &link->client->cluster;
     size_t i;
-    link->began_ms = now;
     for (i = 0; i < cl->peer_count; i++)
         if (cl->peers[i]->io)
             ((link_way *)cl->peers[i]->io)->heard_ms = now;
 }
 
-/* Goes on with an operation that sleeps: a message or the end of its time wakes it. */
+/*
+ * Goes on with an operation that sleeps: a message or the end of its time wakes it. The limit begins again, unless it
+ * slept because shards were not ready for its requests: that may last for ever.
+ */
 static void link_sleep(seriatim_link *link)
 {
-    int64_t now = srt_clock_ms();
+    int64_t now = srt_clock_ms(), began = link->client->early ? link->began_ms : 0;
     if (!link->asleep_ms)
         link->asleep_ms = now;
     link->client->spent_ms = now - link->first_ms;
@@ -272,7 +279,8 @@ static void link_sleep(seriatim_link *link)
         srt_client_wake(link->client);
     if (srt_client_sleeps(link->client) < 0) {
         link->asleep_ms = 0;
-        link_begin_again(link, now);
+        link_hear_anew(link, now);
+        link->began_ms = began ? began : now;
     }
 }
 
