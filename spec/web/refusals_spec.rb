@@ -109,6 +109,7 @@ each_mount "refused" do
       when /cancel/ then { handle: handle }
       when /reschedule/ then { handle: handle, at: Time.now.to_i + 1000 }
       when /drop_payload/ then { id: "none", key: "0" * 32 }
+      when /reshard/ then { shards: 2 } # it has that many
       else { ids: ["none"] }
       end
     end
