@@ -7,8 +7,8 @@ require_relative "failover_checker"
 # replica had heard when it could hear no more: "heard QUEUE SHARD TICK". Only claims of these shards with fences behind TICK, up to
 # NOW, are forgotten; nothing else is forgiven.
 class ClusterChecker < FailoverChecker
-  # @param shards [Integer] of each queue
-  def initialize(lines, shards)
+  # @param shards [Integer] of each queue; several where it gets others: then an id is taken for one of each of its shards
+  def initialize(lines, *shards)
     @shards = shards
     @unheard = Hash.new { |all, shard| all[shard] = [] } # [queue, shard] => ranges of fences
     super(lines)
@@ -25,11 +25,11 @@ class ClusterChecker < FailoverChecker
   def on_end(line)
     before = void.size
     super
-    overtaken[[line.pid, shard_of(line)]] += 1 if void.size > before
+    overtaken[[line.pid, shards_of(line).first]] += 1 if void.size > before
   end
 
   private
 
-  def shard_of(line) = Zlib.crc32(line.id) % @shards
-  def forgotten?(line, fence) = @unheard[[line.queue, shard_of(line)]].any? { |fences| fences.cover?(fence) }
+  def shards_of(line) = @shards.map { |count| Zlib.crc32(line.id) % count }.uniq
+  def forgotten?(line, fence) = shards_of(line).any? { |shard| @unheard[[line.queue, shard]].any? { |fences| fences.cover?(fence) } }
 end

@@ -32,7 +32,7 @@ class Kit
   LANGUAGES = %w[c ruby python lua].freeze
   POPPERS = [*LANGUAGES, "asyncio", "http"].freeze
   WEB_HOSTS = %w[ruby python nginx].freeze
-  LEFT_OVER = /:(jobs|ready|due|next|retry|dead|died|parked|unproven|suspect|overrun|uniting|claims|spill.*|spillmap.*|nextspill.*|deadspill.*|scheduled|sched:.*|schedmap:.*)\z/
+  LEFT_OVER = /:(jobs|ready|due|next|retry|dead|died|parked|unproven|suspect|overrun|uniting|claims|spill.*|spillmap.*|nextspill.*|deadspill.*|scheduled|sched:.*|schedmap:.*|leav.*|moving|arriv.*)\z/
   FIELDS = { shards_count: 5, batch_size: 1, max_retry_count: 25, fold: "merge", back_off: 0.1 }.freeze # as the C worker wants them
 
   attr_reader :redis, :folder, :journal, :random, :seed, :processes
@@ -123,6 +123,10 @@ class Kit
     end
   end
 
+  # Starts the command that gives a queue another number of shards, without waiting for it.
+  # @return [ChildProcess]
+  def reshard(queue, shards, url: redis.url) = fork("ruby", { "REDIS_URL" => url }, ["reshard", queue, shards.to_s, "--no-wait"])
+
   # Starts a web application with consumers, without waiting for it.
   # @param host [String] one of WEB_HOSTS
   # @return [ChildProcess]
@@ -149,15 +153,16 @@ class Kit
   end
 
   # Starts a process that pushes 1..count to each of the ids, one by one, until the file is there.
+  # @param settings of the module Seriatim, in Ruby, Python and Lua
   def producer(language, queue, ids, count: 1_000_000, pause: 0, until_file: nil, payload: {}, url: redis.url, program: nil,
-               environment: {})
+               environment: {}, **settings)
     variables = { "REDIS_URL" => url, "JOURNAL" => journal.path, **environment }
     if language == "c"
       fields = fields_of(queue)
       return start([program || CProgram.producer, queue.to_s, *fields.values_at(:shards_count, :fold), count, pause, *ids], variables)
     end
 
-    workload = { workers: @queues, queue: queue, ids: ids, count: count, pause: pause, until: until_file, payload: payload }
+    workload = { workers: @queues, queue: queue, ids: ids, count: count, pause: pause, until: until_file, payload: payload, seriatim: settings }
     commands = Language::ALL.fetch(language)
     start(commands.producer, { **commands.variables, **variables, "WORKLOAD" => JSON.generate(workload) })
   end

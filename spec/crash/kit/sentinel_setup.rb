@@ -59,6 +59,14 @@ class SentinelSetup
     eventually { all_say?(replica.port.to_s, "SENTINEL", "REPLICAS", NAME) }
   end
 
+  # Waits until the replica has all that was written before.
+  def await_replica
+    UNIXSocket.open(master.socket) do |io|
+      RedisProtocol.call(io, "PING") # WAIT is about what was written before the connection's last command
+      eventually { RedisProtocol.call(io, "WAIT", 1, 1000) != "0" }
+    end
+  end
+
   def remove
     @sentinels.each(&:kill)
     [master, replica].each(&:remove)
