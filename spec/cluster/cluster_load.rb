@@ -18,6 +18,7 @@ module ClusterLoad
 
   def self.included(group)
     group.include(AllLanguages)
+    group.before { @masters_lock = Mutex.new }
   end
 
   def cluster = redis.cluster
@@ -32,7 +33,6 @@ module ClusterLoad
   def start_load(languages = Kit::LANGUAGES, lease: LEASE)
     @lease = lease
     kit.queue(QUEUE, shards_count: SHARDS, max_retry_count: 1_000_000, back_off: 0.05)
-    @masters_lock = Mutex.new
     @servers_lock = Mutex.new
     @killed = []
     @enough = File.join(kit.folder, "enough")
@@ -141,12 +141,12 @@ module ClusterLoad
   def kill_master = replace_master(:kill, :restart)
   def freeze_master = replace_master(:freeze_process, :thaw)
 
-  def replace_master(stop, go_on)
+  def replace_master(stop, go_on, queue = QUEUE, shards = SHARDS)
     @masters_lock.synchronize do
       make_moves_safe
       master = cluster.masters.sample(random: kit.random)
-      shards = (0...SHARDS).select { |shard| cluster.master_of(slots(QUEUE, SHARDS)[shard]) == master }
-      cluster.replace(master, stop) { |replica| note_heard(replica, shards) }
+      its = (0...shards).select { |shard| cluster.master_of(slots(queue, shards)[shard]) == master }
+      cluster.replace(master, stop) { |replica| note_heard(replica, queue, its) }
       master.public_send(go_on)
       cluster.await_whole
     end
@@ -158,11 +158,11 @@ module ClusterLoad
     cluster.await_replicas
   end
 
-  def note_heard(replica, shards)
+  def note_heard(replica, queue, shards)
     kit.journal.write(:failover, 0, Process.clock_gettime(Process::CLOCK_REALTIME, :microsecond))
     cluster.await_silence(replica)
-    states = replica.values(shards.map { |shard| "seriatim:{#{QUEUE}/#{shard}}:state" })
-    shards.zip(states) { |shard, state| kit.journal.write(:heard, QUEUE, shard, state.to_s.unpack("E2").last.to_i) }
+    states = replica.values(shards.map { |shard| "seriatim:{#{queue}/#{shard}}:state" })
+    shards.zip(states) { |shard, state| kit.journal.write(:heard, queue, shard, state.to_s.unpack("E2").last.to_i) }
   end
 
   # SIGKILL, and another one of its language in its place.
