@@ -274,11 +274,13 @@ int seriatim_push_timeout(seriatim_client *client, double seconds);
 int seriatim_push_want_handles(seriatim_client *client);
 /*
  * Call it between begin and the first job: the jobs come from the outbox of this name (1 to 64 letters, digits, '-' and
- * '_'), and each job has a number, from 1 to 2^53, above that of the job before. A shard keeps the number of the last
- * job that it took from the outbox, without end, and does not write a job whose number is not above it. So the caller
- * must push jobs in the order of their numbers, may push the same jobs again at any time later, from any process, and
- * each is written once. If a chunk of jobs is refused, the later jobs of its shard are not sent. The push answers no
- * handles. INVALID: the message names the outbox.
+ * '_'), and each job has a number, from 1 to 2^53, above that of the job before. The number of the first job is the
+ * low-water mark: all jobs of this queue with smaller numbers were pushed, and will not be pushed again on purpose. A
+ * shard keeps the numbers of the jobs that it took from the outbox, from the mark on, and the mark, without end; it
+ * does not write a job whose number is kept or is below the mark. So the caller must push the jobs of a queue in the
+ * order of their numbers, beginning with the first one of which it does not know that it was pushed; it may push jobs
+ * again at any time later, from any process, and each is written once. If a chunk of jobs is refused, the later jobs of
+ * its shard are not sent. The push answers no handles. INVALID: the message names the outbox.
  */
 int seriatim_push_outbox(seriatim_client *client, const char *name);
 int seriatim_push_send(seriatim_client *client);
@@ -1000,8 +1002,9 @@ const seriatim_record *seriatim_query_result(const seriatim_client *client, size
  *   RECORD     an id, and what another system held of it, packed as core/scripts/client/import.lua says. INVALID: the
  * queue does not exist. The result is 1, or 2 if a record of the source with this or a later sequence was added before
  *   SHARDS     the number of shards that the queue is to get, 1 to SERIATIM_MAX_SHARDS, as a decimal text. INVALID: it
- * is another number; the queue does not exist; its ids are on their way to another number of shards; it takes jobs of
- * an outbox. UNSUPPORTED: a living server of the queue is of a version that cannot move ids. Nothing is written then.
+ * is another number; the queue does not exist; its ids are on their way to another number of shards; an
+ * earlier version wrote the number of an outbox into one of its shards. UNSUPPORTED: a living server of the queue is of
+ * a version that cannot move ids. Nothing is written then.
  * The operation ends when the shards know of it. The servers of the queue move the ids, also if they start later.
  * To begin it again changes nothing. The result is 1, or 0 if the queue has this number or is on its way to it
  *   QUEUE      nothing, or the name of the queue. INVALID while a node serves it, and if it holds ids (waiting,

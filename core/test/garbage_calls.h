@@ -29,6 +29,12 @@
 
 /* What a batch holds of an id: a record with a score of its own (lib/parts.lua). */
 #define PART " \x81\xa1j\xb2\4" NUMBER NUMBER "x"
+/* Of jobs of the outbox o: its low-water mark, the number of one, and what foreign.lua says of it. */
+#define MARKS                                                                                                          \
+    " \x81\xa1l\x92\xa1o\xa1"                                                                                          \
+    "5"
+#define TAKEN " \x81\xa1u\x92\xa1o\xa8" NUMBER
+#define NUMBERS "\x92\xa1o\xa8" NUMBER
 
 /* An argument: text, or LEASE, SEEN, RUN (of the running id), RUN2, TOKEN (of a set's reservations). */
 #define LEASE "\1lease"
@@ -145,8 +151,8 @@ static const struct call {
     {"push", 'P', {"1", "8", "list", "keep", "2", "0", "fresh", "y", "a", LONG}},
     {"push", 'P', {"1", "8", "list", "keep", "2", "3", "fresh", "y", "run2", LONG}},
     {"push", 'P', {"1", "8", "list", "keep", "2", "100", "fresh", "y", "new", LONGER}},
-    {"push_outbox", 'Q', {"1", "8", "list", "keep", "3", "3", "a", "x", OPTIONS, "6", "new", "y", "", "7"}},
-    {"push_outbox", 'Q', {"1", "8", "merge", "reject", "23", "0", "a", "x", "", "5", "run", LONG, "", "9"}},
+    {"push_outbox", 'Q', {"1", "8", "list", "keep", "3", "3", "6", "a", "x", OPTIONS, "6", "new", "y", "", "7"}},
+    {"push_outbox", 'Q', {"1", "8", "merge", "reject", "23 here", "0", "2", "a", "x", "", "5", "run", LONG, "", "9"}},
     {"pop", 'P', {"1", "8", "merge", "3", "30000000", "1000", "1", "0", "3", "bury", "0"}},
     {"pop", 'P', {"1", "8", "list", "0", "0", "2", "0", "0", "3", "bury+", "60000000"}},
     {"pop", 'P', {"1", "8", "last", "0", "1000000", "1", "1", "1", "0", "drop+", "60000000"}},
@@ -236,6 +242,9 @@ static const struct call {
     {"check_ick", 'I', {"ends", "0", "1"}},
     {"check_ick", 'J', {"cset", "0", "1", "me"}},
     {"check_notices", 'S', {"1", "tellers", "0", "1"}},
+    {"check_notices", 'S', {"1", "told", "0", "1"}},
+    {"check_outboxes", 'S', {"1", "outboxes", "0", "1"}},
+    {"check_outboxes", 'S', {"1", "outbox", "0", "1", "o"}},
     {"tell", 'S', {"1", "n1", LEASE, "", "100", "n1", "n2"}},
     {"tell", 'S', {"1", "n2", LEASE, "12345678", "1"}},
     {"told", 'S', {"1", "n1", "12345678", "87654321"}},
@@ -245,12 +254,13 @@ static const struct call {
     {"unpark_all", 'S', {"1", "0"}},
     {"foreign", 'S', {"1", "jobs", "0"}},
     {"foreign", 'S', {"1", "notices", "0"}},
-    {"depart", 'S', {"1", "hot", "", "run", "!"}},
+    {"foreign", 'S', {"1", "outboxes", "0"}},
+    {"depart", 'S', {"1", "hot", "", "run", "!", "a", NUMBERS}},
     {"departed", 'S', {"1", "5", "hot"}},
     {"slice_out", 'S', {"1", "5", "hot", "w", "0"}},
     {"slice_in", 'S', {"1", "0", "5", "new", "s", "0", "", "merge"}},
-    {"arrive", 'S', {"1", "0", "0", "5", "merge", "20"}},
-    {"arrive", 'S', {"1", "0", "5", "5", "merge", "20", "new", PART, "hot", PART, "run", PART}},
+    {"arrive", 'S', {"1", "0", "0", "5", "merge", "20", "", MARKS}},
+    {"arrive", 'S', {"1", "0", "5", "5", "merge", "20", "new", PART, "hot", PART, "run", TAKEN}},
     {"out", 'S', {"1", "0"}},
     {"set_layout", 'L', {"", "1 4 3"}},
     {"turn", 'S', {"1 1 3", "0"}},

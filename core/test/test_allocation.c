@@ -162,8 +162,6 @@ static int act(seriatim_client *c, size_t queue, int kind)
 #undef X
     const seriatim_text *const texts[] = {NULL, ids, named, handle, handle, record, shards, NULL};
     static const size_t counts[] = {0, 3, 2, 1, 2, 2, 1, 0};
-    if (kind == SERIATIM_RESHARD) /* refused where jobs of an outbox were taken */
-        REDIS("DEL seriatim:{Q/0}:outbox:o seriatim:{Q/1}:outbox:o");
     return seriatim_action_begin(c, queue, kind, texts[takes[kind]], counts[takes[kind]]);
 }
 

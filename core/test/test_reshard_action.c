@@ -120,16 +120,16 @@ static void test_r_reshard_2_what_is_refused_is_named_and_nothing_is_written(voi
     close_queue(&f);
 }
 
-static void test_r_reshard_2_a_queue_with_an_outbox_is_refused(void **state)
+static void test_r_reshard_2_a_number_of_an_outbox_of_an_earlier_version_is_refused(void **state)
 {
     fixture f = open_queue(3, "list");
     (void)state;
     fill_waiting(&f);
     REDIS("SET seriatim:{Q/2}:outbox:orders 7");
-    refuses(&f, "5",
-            "the queue \"Q\" takes jobs of the outbox \"orders\", whose numbers cannot be moved to other shards: its "
-            "number "
-            "of shards must stay");
+    refuses(
+        &f, "5",
+        "an earlier version wrote the number of an outbox into seriatim:{Q/2}:outbox:orders, and it cannot be moved: "
+        "delete the key when no row waits in the outbox");
     REDIS("DEL seriatim:{Q/2}:outbox:orders");
     REDIS("SET seriatim:{Qq/2}:outbox:orders 7"); /* of another queue */
     assert_int_equal(reshard(&f, "5"), 1);
@@ -337,7 +337,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_r_reshard_2_what_is_refused_is_named_and_nothing_is_written),
-        cmocka_unit_test(test_r_reshard_2_a_queue_with_an_outbox_is_refused),
+        cmocka_unit_test(test_r_reshard_2_a_number_of_an_outbox_of_an_earlier_version_is_refused),
         cmocka_unit_test(test_r_reshard_2_a_server_that_cannot_move_ids_is_named),
         cmocka_unit_test(test_r_reshard_1_servers_move_the_ids_and_metrics_say_how_far_they_are),
         cmocka_unit_test(test_r_reshard_1_metrics_count_ids_that_have_moved),

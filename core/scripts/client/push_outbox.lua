@@ -1,39 +1,88 @@
 -- include: prelude
--- PUSH_OUTBOX: a push of numbered jobs, those of an outbox. The shard keeps the number of the last job that it took from the outbox, for
--- ever, and takes no job whose number is not above it: so a job that is pushed again, however late and by whomever, is there once.
--- KEYS: the shard's (prelude), 16 token: as push's, 17 the number of the last job of this outbox that this shard has taken
--- ARGV: as push's with 3 values a job, and behind the three values of each job its number: 1 or more, ascending
--- Returns what push returns; jobs that the shard had taken before count as taken, and if there are any, the answer ends with
---   'o' and how many they are
+-- PUSH_OUTBOX: a push of numbered jobs, those of an outbox. The shard keeps the number and id of each job that it took from the outbox, and a
+-- low-water mark: whoever pushes will not push a job of this queue again whose number is below it. A job is not taken whose number is kept or is
+-- below the mark: so a job that is pushed again, however late and by whomever, is there once, also if its id has moved to another shard.
+-- KEYS: the shard's (prelude), 16 token: as push's, 17 outbox:NAME zset 8 bytes >d of a number, id -> the number
+-- ARGV: as push's with 3 values a job, but 7 the low-water mark, and behind the three values of each job its number: 1 or more, ascending
+-- Beside them: outboxes hash NAME -> low-water mark. Where that has none, the last job's number may be all that is kept: an
+-- earlier version wrote it, as a string; it stands for all numbers up to it, until the mark is above it.
+-- Returns what push returns; jobs that the shard had taken before count as taken, and if there are any, 'o' and how many they are
+-- stands before 'k' and 'l', whose letter they are
 -- Error replies: STALE push (a later sequence came first: this one is an echo of a dead connection)
 -- include: push_token
-local ARGV, SKIPPED = ARGV, 0
+local ARGV, outbox = ARGV, {lows = PREFIX .. 'outboxes', name = sub(KEYS[17], #PREFIX + 8)}
+
+-- Notes the jobs that were taken (score, member, ...), and forgets numbers below the mark. Writes something in any case: WAIT waits for
+-- what its own connection has written.
+function outbox.note(members)
+  local FORGOTTEN = 2000 -- numbers that a call removes
+  if outbox.last then
+    call('SET', KEYS[17], format('%.0f', max(outbox.last, tonumber(members[#members - 1] or 0))))
+    return
+  end
+  if outbox.is_old then call('DEL', KEYS[17]) end
+  if members[1] then call('ZADD', KEYS[17], unpack(members)) end
+  call('HSET', outbox.lows, outbox.name, format('%.0f', outbox.low))
+  local below = call('ZRANGEBYSCORE', KEYS[17], '-inf', format('(%.0f', outbox.low), 'LIMIT', 0, FORGOTTEN)
+  if below[1] then call('ZREM', KEYS[17], unpack(below)) end
+end
+
 do -- a block of its own: Lua allows 200 local variables, and push_jobs has nearly as many
-  local LARGEST = 2 ^ 53
-  if (ARGV[5] ~= '3' and ARGV[5] ~= '23') or (#ARGV - 6) % 4 ~= 0 then return error_reply('ERR wrong number of arguments') end
-  local last, before = tonumber(call('GET', KEYS[17]) or 0), 0
-  if not last then return error_reply('ERR wrong number of an outbox') end
-  local kept, numbers = {unpack(ARGV, 1, 6)}, {}
-  for i = 10, #ARGV, 4 do
-    local number = tonumber(ARGV[i])
-    if not (number and number > before and number <= LARGEST) then return error_reply('ERR wrong number of a job') end
-    before = number
-    if number > last then
-      numbers[#numbers + 1] = number
-      for j = i - 3, i - 1 do kept[#kept + 1] = ARGV[j] end
-    else
-      SKIPPED = SKIPPED + 1
+  local LARGEST, total, numbers, taken = 2 ^ 53, (#ARGV - 7) / 4, {}, {}
+  local width, step = string.match(ARGV[5], '^(%d+)(.*)$')
+  local function is_number(number, least) return number and number >= least and number <= LARGEST end
+  if (width ~= '3' and width ~= '23') or total < 1 or total % 1 ~= 0 then return error_reply('ERR wrong number of arguments') end
+  for i = 1, total do
+    numbers[i] = tonumber(ARGV[7 + 4 * i])
+    if not is_number(numbers[i], (numbers[i - 1] or 0) + 1) then return error_reply('ERR wrong number of a job') end
+  end
+
+  local kept_low, low = call('HGET', outbox.lows, outbox.name), tonumber(ARGV[7])
+  if not is_number(low, 0) or kept_low and not is_number(tonumber(kept_low), 0) then return error_reply('ERR wrong low-water mark of an outbox') end
+  outbox.low = max(low, kept_low and tonumber(kept_low) or 0)
+  outbox.is_old = not kept_low and call('TYPE', KEYS[17]).ok == 'string'
+  if outbox.is_old then
+    local last = tonumber(call('GET', KEYS[17]))
+    if not is_number(last, 0) then return error_reply('ERR wrong number of an outbox') end
+    if last >= low then
+      if step ~= '' then return error_reply('ERR the numbers of this outbox are those of an earlier version, and its queue has another number of shards') end
+      outbox.last = last
+    end
+  else
+    local members = call('ZRANGEBYSCORE', KEYS[17], format('%.0f', numbers[1]), format('%.0f', numbers[total]))
+    for i = 1, #members do taken[unpack_struct('>d', members[i])] = true end
+  end
+
+  local kept, places = {unpack(ARGV, 1, 6)}, {}
+  kept.numbers = {}
+  for i = 1, total do
+    local number = numbers[i]
+    if not (taken[number] or number < outbox.low or outbox.last and number <= outbox.last) then
+      kept.numbers[#kept.numbers + 1], places[#places + 1] = number, i
+      for at = 4 + 4 * i, 6 + 4 * i do kept[#kept + 1] = ARGV[at] end
     end
   end
-  if not numbers[1] then
-    call('SET', KEYS[17], format('%.0f', last)) -- a write: WAIT waits for what its own connection has written
-    return SKIPPED .. ' 0 0 o' .. SKIPPED
+  if not places[1] then
+    call('ZREM', DUE, '') -- a write that Redis allows at maxmemory
+    outbox.note({})
+    return total .. ' 0 0 o' .. total
   end
-  ARGV, kept.numbers = kept, numbers
+  if #places < total then
+    places[#places + 1] = total + 1
+    kept.given_at = places
+  end
+  ARGV = kept
 end
 
 -- include: push_jobs
-call('SET', KEYS[17], format('%.0f', ARGV.numbers[n]))
-if SKIPPED > 0 then answer = answer .. ' o' .. SKIPPED end
+do
+  local members = {}
+  for i = 1, n do
+    if not (elsewhere and elsewhere[i]) then
+      members[#members + 1], members[#members + 2] = format('%.0f', ARGV.numbers[i]), pack('>d', ARGV.numbers[i]) .. ids[i]
+    end
+  end
+  outbox.note(members)
+end
 call('SET', KEYS[16], SEQUENCE .. ' ' .. answer, 'PX', 60000)
 return answer

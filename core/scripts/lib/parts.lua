@@ -5,7 +5,8 @@
 -- a space, and in MessagePack a table:
 --   j record in jobs, p microsecond of its parking; d dead record, t microsecond of the death; n number of the scheduled payloads that
 --   go in slices; s {stamp, deliver_at, text, ...} of few; m remembered score, as it is stored; e events, x microsecond of
---   the last one; o notices that nobody tells yet
+--   the last one; o notices that nobody tells yet; u {name of an outbox, numbers of jobs that were taken from it, ...}
+-- The part of the id '' has l: {name of an outbox, low-water mark, ...} of the shard.
 -- While a batch is open, the payloads of the source stay in the keys of their records, and the scheduled ones under other names: a
 -- claim that comes to an entry of such a payload in `scheduled` finds nothing, and removes the entry.
 local LEFT_SCHED, LEFT_SCHEDMAP = PREFIX .. 'leavesched:', PREFIX .. 'leaveschedmap:'

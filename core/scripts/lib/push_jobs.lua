@@ -1,5 +1,6 @@
--- library: push_jobs - writes the jobs of a push and saves the state. KEYS and ARGV are those of push.lua; SKIPPED is the number of jobs
--- before ARGV's first one, which count as taken. Afterwards n is the number of ARGV's jobs that are taken, and `answer` is push.lua's.
+-- library: push_jobs - writes the jobs of a push and saves the state. KEYS and ARGV are those of push.lua. If jobs of the call were left out
+-- of ARGV, which count as taken, ARGV.given_at has the places that the others had, and behind them one more than the number of all. Afterwards n is the
+-- number of ARGV's jobs that are taken, and `answer` is push.lua's.
 local FOLD, WAITING, WIDTH = ARGV[3], ARGV[4], tonumber(ARGV[5])
 local elsewhere = nil -- while ids move: by place, m: the id of the job is not here; g: it is on its way; away: how many jobs that are
 if not WIDTH then
@@ -250,7 +251,7 @@ if rest[1] then
       local r, at, text = job(i)
       if r.word == 'unique' and is_scheduled == nil then is_scheduled = call('ZCARD', SCHED .. id) > 0 end
       if r.word == 'reject' and waits or r.word == 'unique' and (waits or runs or is_scheduled) then
-        refused_places[#refused_places + 1] = SKIPPED + i
+        refused_places[#refused_places + 1] = ARGV.given_at and ARGV.given_at[i] or i
         tell(i, EVENT_REFUSED)
       elseif at then
         schedule(id, pack('>d', base + i), math.floor(at), text)
@@ -315,14 +316,17 @@ for i = 1, events and n or 0 do
   if not (elsewhere and elsewhere[i]) then events[#events + 1] = {ids[i], kind, number} end
 end
 -- include: save
-local answer = SKIPPED + n .. ' ' .. new .. ' ' .. folded
+local all_taken = ARGV.given_at and ARGV.given_at[n + 1] - 1 or n
+local answer = all_taken .. ' ' .. new .. ' ' .. folded
 if refused_places[1] then answer = answer .. ' ' .. table.concat(refused_places, ' ') end
 if scheduled > 0 then answer = answer .. ' s' .. scheduled end
 if refused_as_stale > 0 then answer = answer .. ' t' .. refused_as_stale end
+if all_taken > n then answer = answer .. ' o' .. all_taken - n end
 if elsewhere then answer = answer .. format(' k%.0f', tick) end
 if (LISTED or elsewhere) and new < n then
   local LETTERS, letters = {[EVENT_FOLDED] = 'f', [EVENT_REFUSED] = 'r', [EVENT_SCHEDULED] = 's', [EVENT_STALE] = 't'}, {}
-  for i = 1, n do letters[i] = elsewhere and elsewhere[i] or told and told[i] and LETTERS[told[i][1]] or 'n' end
+  for i = 1, ARGV.given_at and all_taken or 0 do letters[i] = 'o' end
+  for i = 1, n do letters[ARGV.given_at and ARGV.given_at[i] or i] = elsewhere and elsewhere[i] or told and told[i] and LETTERS[told[i][1]] or 'n' end
   answer = answer .. ' l' .. table.concat(letters)
 end
 if NAMED then answer = answer .. format(' a%.0f', base) end

@@ -2,7 +2,8 @@
 -- ARRIVE: takes the ids of a batch in that lie in this shard from now on, once for each source and sequence.
 -- KEYS: the shard's
 -- ARGV: 1 generation, 2 source: number of the shard that they leave; 3 sequence of the batch; 0: only the tick is taken over; 4 tick of
---       the source, 5 fold, 6 the largest history_per_id of the queue (events that are kept), 7.. id, part (depart.lua), ...: all of the batch for this shard
+--       the source, 5 fold, 6 the largest history_per_id of the queue (events that are kept), 7.. id, part (depart.lua), ...: all of the batch for this shard,
+--       and that of the id ''
 -- Returns {'OK'}; {'AGAIN'}: this batch was taken in before; {'MORE'}: to be sent again as it is, because many scheduled payloads are
 --   left; {'SLICES', id}: payloads of this id are missing, and nothing was taken in
 if not state then return error_reply('GENERATION 1') end -- its turn makes it
@@ -10,10 +11,15 @@ local source, sequence, given_tick, FOLD, kept_events = ARGV[2], tonumber(ARGV[3
 if not (sequence and sequence >= 0 and sequence < FOREVER) or not (given_tick and given_tick >= 0 and given_tick < FOREVER)
   or not (kept_events and kept_events >= 0 and kept_events <= HISTORY_MOST) or #ARGV % 2 == 1 then return error_reply('ERR wrong arguments') end
 local MORGUE_FOLD, MOST_SCHEDULED = FOLD == 'list' and 'list' or 'merge', 500
-local ids, parts, letters = {}, {}, {}
+local ids, parts, letters, lows = {}, {}, {}, {}
 for i = 7, #ARGV, 2 do
-  ids[#ids + 1] = ARGV[i]
-  parts[#ids], letters[#ids] = open_part(ARGV[i + 1])
+  local part, letters_there = open_part(ARGV[i + 1])
+  if ARGV[i] == '' then
+    lows = part.l or {}
+  else
+    ids[#ids + 1] = ARGV[i]
+    parts[#ids], letters[#ids] = part, letters_there
+  end
 end
 local delivers_before = delivers
 local is_again = sequence > 0 and (tonumber(call('HGET', RESHARD, 'in/' .. source)) or 0) >= sequence
@@ -28,6 +34,11 @@ for i = 1, #ids do
   probe_spill(second, {ids[i]})
   probe_spill(morgue, {ids[i]})
   call('LLEN', PREFIX .. 'events:' .. ids[i])
+  for k = 1, #(parts[i].u or {}), 2 do call('ZCARD', PREFIX .. 'outbox:' .. parts[i].u[k]) end
+end
+call('HLEN', PREFIX .. 'outboxes')
+for k = 2, #lows, 2 do
+  if not tonumber(lows[k]) then return error_reply('ERR wrong low-water mark of an outbox') end
 end
 
 -- Are all payloads of a part there?
@@ -46,6 +57,10 @@ end
 local runs, waiting, behind, dead = {}, {}, {}, {}
 if state then call('SET', STATE, state) end -- to be refused at maxmemory, as a push is
 tick = max(tick, given_tick)
+for k = 1, #lows, 2 do
+  local low = tonumber(call('HGET', PREFIX .. 'outboxes', lows[k]) or nil) or -1
+  if tonumber(lows[k + 1]) > low then call('HSET', PREFIX .. 'outboxes', lows[k], lows[k + 1]) end
+end
 if ids[1] and not is_again then
   if may_hold(ids) then spread() end
   runs, waiting, behind, dead = call('HMGET', RUNNING, unpack(ids)), call('HMGET', JOBS, unpack(ids)), call('HMGET', NEXT, unpack(ids)), call('HMGET', DEAD, unpack(ids))
@@ -107,6 +122,17 @@ local function arrive_events(i)
   call('PEXPIRE', traced, 604800000)
 end
 
+-- Numbers below the low-water mark are not needed.
+local function arrive_numbers(id, name, numbers)
+  call('HSETNX', PREFIX .. 'outboxes', name, '0')
+  local low, members = tonumber(call('HGET', PREFIX .. 'outboxes', name)) or 0, {}
+  for i = 1, #numbers, 8 do
+    local number = unpack_struct('>d', numbers, i)
+    if number >= low then members[#members + 1], members[#members + 2] = format('%.0f', number), sub(numbers, i, i + 7) .. id end
+  end
+  if members[1] then call('ZADD', PREFIX .. 'outbox:' .. name, unpack(members)) end
+end
+
 for i = 1, is_again and 0 or #ids do
   local part = parts[i]
   if part.j then arrive_waiting(i) end
@@ -118,6 +144,7 @@ for i = 1, is_again and 0 or #ids do
     hand_over('', part.o[k])
     flag_as(FLAG_NOTICED, true)
   end
+  for k = 1, #(part.u or {}), 2 do arrive_numbers(ids[i], part.u[k], part.u[k + 1]) end
 end
 
 -- Moves scheduled payloads that came as slices to their places. Are some left?

@@ -1,4 +1,4 @@
--- include: prelude change spread record moving scheduled scores notices parts
+-- include: prelude change spread record moving scheduled scores notices outboxes parts
 -- DEPART: takes ids that are to lie in other shards out of this one, into a batch: they lie there until departed.lua says that they have arrived.
 -- If a batch is open, it is returned instead, so any number of movers may work at once.
 -- KEYS: the shard's
@@ -6,7 +6,8 @@
 --       2 '': ids whose run has ended since they were to leave, whatever their destinations: no claim takes them any more
 -- Returns {sequence of the batch ('0': there is none), tick, ids that stay, id, part, letters, ...}: part is for arrive.lua; letters: what
 --   of it goes in slices before (parts.lua). ids that stay: they run, and leave with a later batch when their run has ended, or a
---   node has to tell of them. A batch ends at some 256 KiB; what it leaves is to be given again.
+--   node has to tell of them. A batch ends at some 256 KiB; what it leaves is to be given again. The id '' is the shard itself: its part
+--   is for each destination, also where no batch is open.
 local BATCH_BYTES, FEW, FEW_BYTES = 262144, 16, 16384
 local staying = 0
 
@@ -20,6 +21,8 @@ local function answer_of(batch)
       answer[n + 1], answer[n + 2], answer[n + 3] = batch[i], batch[i + 1], letters_of(batch[i + 1])
     end
   end
+  local lows, n = call('HGETALL', OUTBOXES), #answer
+  if lows[1] then answer[n + 1], answer[n + 2], answer[n + 3] = '', ' ' .. cmsgpack.pack({l = lows}), '' end
   return answer
 end
 
@@ -35,8 +38,16 @@ for i = 1, #ids do extras[ids[i]] = '' end
 for i = 2, catches and 0 or #ARGV, 2 do
   local id, extra = ARGV[i], ARGV[i + 1]
   if is_foreign(id) then
-    if not extras[id] then ids[#ids + 1], extras[id] = id, '' end
-    if extra == '!' then staying = staying + 1 else extras[id] = extras[id] .. extra end
+    if not extras[id] then ids[#ids + 1], extras[id] = id, {} end
+    if extra == '!' then
+      staying = staying + 1
+    elseif extra ~= '' then
+      extra = cmsgpack.unpack(extra)
+      if type(extra) ~= 'string' and not (type(extra) == 'table' and type(extra[1]) == 'string' and type(extra[2]) == 'string') then
+        return error_reply('ERR wrong arguments')
+      end
+      table.insert(extras[id], extra)
+    end
   end
 end
 if not ids[1] then return answer_of({}) end
@@ -49,7 +60,12 @@ probe_scores()
 probe_notices()
 call('ZCARD', PREFIX .. 'moving')
 call('ZCARD', PREFIX .. 'traced')
-for i = 1, #ids do call('LLEN', PREFIX .. 'events:' .. ids[i]) end
+for i = 1, #ids do
+  call('LLEN', PREFIX .. 'events:' .. ids[i])
+  for _, extra in ipairs(extras[ids[i]]) do
+    if type(extra) == 'table' then call('ZCARD', OUTBOX .. extra[1]) end
+  end
+end
 local records, dead = call('HMGET', JOBS, unpack(ids)), call('HMGET', DEAD, unpack(ids))
 open_for_writing()
 spread()
@@ -93,6 +109,26 @@ local function take_scheduled(id, part)
   return 's'
 end
 
+local function take_notice(number, part)
+  local notice = call('ZREM', TELLERS, teller('', number)) == 1 and call('HGET', NOTICES, number)
+  if not notice then return end
+  part.o = part.o or {}
+  part.o[#part.o + 1] = notice
+  call('HDEL', NOTICES, number)
+end
+
+local function take_numbers(id, name, numbers, part)
+  local taken = {}
+  for i = 1, #numbers, 8 do
+    local number = sub(numbers, i, i + 7)
+    if call('ZREM', OUTBOX .. name, number .. id) == 1 then taken[#taken + 1] = number end
+  end
+  if not taken[1] then return end
+  part.u = part.u or {}
+  table.insert(part.u, name)
+  table.insert(part.u, table.concat(taken))
+end
+
 local function take_beside(id, part)
   part.m = call('HGET', SCORES, id) or nil
   if part.m then
@@ -103,14 +139,8 @@ local function take_beside(id, part)
   if told[1] then part.e, part.x = told, call('ZSCORE', PREFIX .. 'traced', id) or format('%.0f', now) end
   call('UNLINK', PREFIX .. 'events:' .. id)
   call('ZREM', PREFIX .. 'traced', id)
-  for i = 1, #extras[id], 8 do
-    local number = sub(extras[id], i, i + 7)
-    local notice = call('ZREM', TELLERS, teller('', number)) == 1 and call('HGET', NOTICES, number)
-    if notice then
-      part.o = part.o or {}
-      part.o[#part.o + 1] = notice
-      call('HDEL', NOTICES, number)
-    end
+  for _, extra in ipairs(extras[id]) do
+    if type(extra) == 'string' then take_notice(extra, part) else take_numbers(id, extra[1], extra[2], part) end
   end
 end
 

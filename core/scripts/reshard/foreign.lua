@@ -1,9 +1,9 @@
--- include: prelude change flags notices told_id moving
+-- include: prelude change flags notices told_id outboxes moving
 -- FOREIGN: lists ids that lie in another shard by the new number of shards, a slice a call.
 -- KEYS: the shard's
--- ARGV: 1 generation, 2 kind: jobs, scheduled, dead, scores, events or notices; 3 cursor ('0' at first)
--- Returns {cursor ('0' at the end), mark, id, extra, ...}: extra is to be handed to depart.lua with its id: of a notice its number, or '!' if a
---   node is to tell it. An id may be listed twice. mark: what out.lua is told of the first call of a scan, whose kinds are
+-- ARGV: 1 generation, 2 kind: jobs, scheduled, dead, scores, events, notices or outboxes; 3 cursor ('0' at first)
+-- Returns {cursor ('0' at the end), mark, id, extra, ...}: extra is to be handed to depart.lua with its id, in MessagePack: the number of a notice,
+--   or {name of an outbox, numbers of jobs}; '!' if a node is to tell a notice. An id may be listed twice. mark: what out.lua is told of the first call of a scan, whose kinds are
 --   looked through in the order above. In a shard that no id leaves, nothing is listed.
 local kind, cursor = ARGV[2], ARGV[3]
 local is_foreign = foreign_test()
@@ -28,9 +28,22 @@ local function list_notices()
     local entry = page[2][i]
     local number = sub(entry, -8)
     local id = told_id(number)
-    if id then list(id, sub(entry, 1, -10) == '' and number or '!') end
+    if id then list(id, sub(entry, 1, -10) == '' and cmsgpack.pack(number) or '!') end
   end
   answer[1] = page[1]
+end
+
+-- What is added before the cursor, meanwhile, is of ids that an earlier kind has.
+local function list_outboxes()
+  local name, members, following = slice_of_outboxes(cursor)
+  local ids, numbers = {}, {}
+  for i = 1, #members do
+    local id = sub(members[i], 9)
+    if not numbers[id] then ids[#ids + 1], numbers[id] = id, '' end
+    numbers[id] = numbers[id] .. sub(members[i], 1, 8)
+  end
+  for i = 1, #ids do list(ids[i], cmsgpack.pack({name, numbers[ids[i]]})) end
+  answer[1] = following
 end
 
 if kind == 'jobs' then
@@ -45,6 +58,8 @@ elseif kind == 'events' then
   scan('ZSCAN', PREFIX .. 'traced', 100)
 elseif kind == 'notices' then
   list_notices()
+elseif kind == 'outboxes' then
+  list_outboxes()
 else
   return error_reply('ERR wrong kind')
 end

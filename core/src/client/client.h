@@ -153,7 +153,7 @@ typedef struct srt_push {
     seriatim_push_counts sure; /* counts and written_chunks without the unsure ones */
     size_t sure_chunks;
     char outbox[SRT_OUTBOX_NAME + 1]; /* the outbox that the jobs come from; empty: none */
-    int64_t number;                   /* of the last job that was added, in the outbox */
+    int64_t low, number;              /* of the first and the last job that was added, in the outbox; 0: none was */
     seriatim_error shortage;          /* REPLICAS: too few have it; no further WAIT is sent */
 } srt_push;
 

@@ -100,10 +100,11 @@ int srt_integrity_take(seriatim_client *c, integrity_state *k, const srt_request
 {
     const srt_token *t = reply->tokens;
     size_t findings, ready, present, counts[3] = {0}, at = 3, i;
-    const char *what = r->kind == INTEGRITY_JOBS   ? "record in jobs"
-                       : r->kind == INTEGRITY_DEAD ? "record in dead"
-                       : r->kind == INTEGRITY_TOLD ? "notice"
-                                                   : "remembered score";
+    const char *what = r->kind == INTEGRITY_JOBS       ? "record in jobs"
+                       : r->kind == INTEGRITY_DEAD     ? "record in dead"
+                       : r->kind == INTEGRITY_TOLD     ? "notice"
+                       : r->kind == INTEGRITY_OUTBOXES ? "number of a job of an outbox"
+                                                       : "remembered score";
     int status = SERIATIM_OK;
     if (reply->count < 5 || t[0].type != SRT_ARRAY || !integrity_texts(reply, &at, &findings, &counts[0]) ||
         counts[0] % 4 != 0 || !integrity_texts(reply, &at, &ready, &counts[1]) ||

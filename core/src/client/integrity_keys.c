@@ -9,20 +9,20 @@ static const char *const integrity_nodes[] = {"{/nodes}:alive", "{/nodes}:info",
                                               NULL};
 
 /* Kinds of a shard beside those that its scripts declare. */
-static const char *const integrity_more[] = {"uniting", "scheduled", "traced", "scores", "scoreends",
-                                             "reshard", "leaving",   "moving", NULL};
+static const char *const integrity_more[] = {"uniting", "scheduled", "traced", "scores",   "scoreends",
+                                             "reshard", "leaving",   "moving", "outboxes", NULL};
 /* Kinds of which each key names an id or a client. */
 static const char *const integrity_owned[] = {"spill",        "nextspill",    "deadspill", "spillmap",
                                               "nextspillmap", "deadspillmap", "push",      "sched",
-                                              "schedmap",     "events",       NULL};
+                                              "schedmap",     "events",       "outbox",    NULL};
 
 /* Those of them that are an id's, and may be all that is stored of it. */
 static const char *const integrity_of_id[] = {"sched", "events", NULL};
 
-/* The same of keys in which nothing is compared: what was set aside, of outboxes, of batches of a move. */
-static const char *const integrity_apart[] = {"misplaced",          "outbox",         "leavesched",  "leaveschedmap",
-                                              "arrivespill",        "arrivespillmap", "arrivesched", "arrivedeadspill",
-                                              "arrivedeadspillmap", "arriveschedmap", NULL};
+/* The same of keys in which nothing is compared: what was set aside, of batches of a move. */
+static const char *const integrity_apart[] = {"misplaced",      "leavesched",  "leaveschedmap",   "arrivespill",
+                                              "arrivespillmap", "arrivesched", "arrivedeadspill", "arrivedeadspillmap",
+                                              "arriveschedmap", NULL};
 
 /* The number between `at` and `end` as srt_key_shard writes it; -1 if the text has no such number. */
 static int64_t integrity_number(const char *at, const char *end)
@@ -40,7 +40,9 @@ static int integrity_kind(const char *kind, const char *end, int of_shard)
     size_t len = (size_t)(end - kind);
     if (of_shard)
         return (len == 7 && memcmp(kind, "}:state", 7) == 0) || (len > 7 && memcmp(kind, "}:push:", 7) == 0) ||
-                       (len > 9 && memcmp(kind, "}:outbox:", 9) == 0) || (len == 9 && memcmp(kind, "}:reshard", 9) == 0)
+                       (len > 9 && memcmp(kind, "}:outbox:", 9) == 0) ||
+                       (len == 10 && memcmp(kind, "}:outboxes", 10) == 0) ||
+                       (len == 9 && memcmp(kind, "}:reshard", 9) == 0)
                    ? INTEGRITY_HAS_MARK
                    : INTEGRITY_HAS_CONTENT;
     if (len < 2 || kind[1] != ':' || !srt_integrity_listed(srt_queue_kinds, kind + 2, len - 2))

@@ -7,8 +7,8 @@
 #define INTEGRITY_CONFIRM 25 /* ids of a call that looks through the ends of the ready list */
 
 static const char *const integrity_words[INTEGRITY_STEPS] = {
-    "",         "",        "jobs",  "",     "ready",   "next",      "running", "dead",   "due",       "parked",
-    "unproven", "suspect", "retry", "died", "overrun", "scheduled", "traced",  "scores", "scoreends", "told"};
+    "",        "",      "jobs", "",        "ready",     "next",   "running", "dead",      "due",  "parked",  "unproven",
+    "suspect", "retry", "died", "overrun", "scheduled", "traced", "scores",  "scoreends", "told", "outboxes"};
 
 /* Parts of check_scheduled.lua. */
 static const char *const integrity_scheduled[] = {"scheduled", "sched", "schedmap", NULL};
@@ -18,6 +18,9 @@ static const char *const integrity_events[] = {"traced", "events", NULL};
 
 /* Parts of check_scores.lua. */
 static const char *const integrity_scores[] = {"scores", "scoreends", NULL};
+
+/* Parts of check_outboxes.lua. */
+static const char *const integrity_outboxes[] = {"outboxes", "outbox", NULL};
 
 /* A part of check_notices.lua, as those of srt_integrity_single. */
 static const char *const integrity_notices[] = {"told", NULL};
@@ -69,6 +72,7 @@ srt_request *srt_integrity_request(seriatim_client *c, integrity_state *k, unsig
                  : srt_integrity_listed(integrity_scheduled, part, len) ? srt_script_check_scheduled
                  : srt_integrity_listed(integrity_events, part, len)    ? srt_script_check_events
                  : srt_integrity_listed(integrity_scores, part, len)    ? srt_script_check_scores
+                 : srt_integrity_listed(integrity_outboxes, part, len)  ? srt_script_check_outboxes
                                                                         : srt_script_check;
     srt_request *r = srt_client_shard_request(c, k->queue, shard, script);
     if (!r)

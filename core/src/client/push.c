@@ -31,7 +31,7 @@ void srt_push_open(seriatim_client *c)
     p->first = p->flying = p->elsewhere = 0;
     srt_arena_reset(&p->handle_arena);
     p->outbox[0] = '\0';
-    p->number = 0;
+    p->low = p->number = 0;
     srt_push_default_options(p);
     p->generation = 0;
     p->floor = 0;
@@ -200,7 +200,7 @@ void srt_push_take_refusal(seriatim_client *c, const srt_request *r, const seria
     }
     if (p->failed_chunks++ == 0)
         p->failure = *error;
-    if (p->outbox[0]) { /* a later job must not be written before this one: its shard would refuse this one then */
+    if (p->outbox[0]) { /* a later job must not be written before this one: they may be of one id */
         if (c->failed == SERIATIM_OK)
             c->error = *error;
         srt_client_fail(c, error->status);

@@ -45,7 +45,8 @@ int srt_push_go_on(seriatim_client *c, size_t i); /* chunk i is answered: sends 
 int srt_push_send(seriatim_client *c, srt_queue *queue);
 
 /* push_answer.c */
-#define SRT_PUSH_LETTERS "nfrstmg" /* outcomes that an answer names; m and g: it was not written (push_moved.c) */
+/* Outcomes that an answer names; m and g: it was not written (push_moved.c), o: it was written by an earlier push. */
+#define SRT_PUSH_LETTERS "nfrstmgo"
 void srt_push_mark(srt_push *p, const srt_push_chunk *chunk, char outcome); /* all jobs of it, in a pipeline */
 void srt_push_settle_chunk(srt_push *p, srt_push_chunk *chunk);
 int srt_push_fail_answer(seriatim_client *c, const char *text);

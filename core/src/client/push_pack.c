@@ -78,6 +78,8 @@ int srt_push_refuses(const char *word)
 static size_t push_pack_number(srt_push *p, const seriatim_job *job, char out[PUSH_DIGITS])
 {
     p->number = job->number;
+    if (p->low == 0)
+        p->low = job->number;
     return p->outbox[0] ? (size_t)snprintf(out, PUSH_DIGITS, "%lld", (long long)job->number) : 0;
 }
 

@@ -20,7 +20,7 @@ void srt_push_token_arg(const seriatim_client *c, const srt_queue *queue, unsign
     r->args++;
 }
 
-/* The key under which a shard keeps the number of the last job that it took from the outbox. */
+/* The key under which a shard keeps the numbers of the jobs that it took from the outbox. */
 static void push_outbox_arg(const srt_push *p, const srt_bytes *prefix, srt_request *r)
 {
     char key[SRT_OUTBOX_NAME + 8];
@@ -53,7 +53,10 @@ static void push_width_arg(const srt_push *p, const srt_push_chunk *chunk, int64
     srt_request_text(r, text);
 }
 
-/* How many values a job, history_per_id, then the jobs; the options stay away where no job has any. */
+/*
+ * How many values a job, history_per_id, the low-water mark of the outbox if there is one, then the jobs; the options
+ * stay away where no job has any.
+ */
 static void push_chunk_args(const srt_push *p, const srt_push_chunk *chunk, const srt_settings *settings,
                             srt_request *r)
 {
@@ -65,6 +68,8 @@ static void push_chunk_args(const srt_push *p, const srt_push_chunk *chunk, cons
                        (options && settings->remember_score > 0 ? PUSH_REMEMBERS : 0) + (p->outcomes ? PUSH_LISTED : 0),
                    r);
     srt_request_int(r, settings->history_per_id);
+    if (p->outbox[0])
+        srt_request_int(r, p->low);
     at = srt_bytes_reserve(&r->tail, chunk->bytes);
     if (!at)
         return;

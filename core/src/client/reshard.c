@@ -153,7 +153,7 @@ static int reshard_ask_replicas(seriatim_client *c, reshard_state *s, int kind)
     return srt_client_send(c, r);
 }
 
-/* ---- Outboxes, whose numbers do not move ----------------------------------------------------- */
+/* ---- Outboxes of which an earlier version wrote a number, which cannot be moved ----------------- */
 
 /* Keys of outboxes, of any shard of the queue. */
 static void outbox_pattern(const seriatim_client *c, const srt_queue *queue, srt_bytes *out)
@@ -178,6 +178,8 @@ static int reshard_ask_outboxes(seriatim_client *c, reshard_state *s)
     srt_request_arg(r, pattern.data, pattern.len);
     srt_request_text(r, "COUNT");
     srt_request_int(r, RESHARD_SCANNED);
+    srt_request_text(r, "TYPE");
+    srt_request_text(r, "string");
     r->tail.failed |= pattern.failed;
     srt_bytes_free(&pattern);
     r->kind = RESHARD_OUTBOXES;
@@ -191,17 +193,12 @@ static int reshard_on_outboxes(seriatim_client *c, reshard_state *s, const srt_r
     const srt_token *t = reply->tokens;
     if (reply->count < 3 || t[0].type != SRT_ARRAY || t[1].type != SRT_STRING || t[1].len >= sizeof s->cursor)
         return srt_operator_protocol(c, "SCAN");
-    if (reply->count > 3) {
-        const char *name = t[3].data, *end = t[3].data + t[3].len, *at;
-        for (at = name; at + 10 <= end; at++)
-            if (memcmp(at, "}:outbox:", 9) == 0)
-                name = at + 9;
+    if (reply->count > 3)
         return srt_client_fail(
             c, srt_fail(&c->error, SERIATIM_INVALID,
-                        "the queue \"%.*s\" takes jobs of the outbox \"%.*s\", whose numbers cannot be moved to other "
-                        "shards: its number of shards must stay",
-                        NAME_OF(s->queue), (int)(end - name < 64 ? end - name : 64), name));
-    }
+                        "an earlier version wrote the number of an outbox into %.*s, and it cannot be moved: delete "
+                        "the key when no row waits in the outbox",
+                        (int)(t[3].len < 300 ? t[3].len : 300), t[3].data));
     snprintf(s->cursor, sizeof s->cursor, "%.*s", (int)t[1].len, t[1].data);
     if (strcmp(s->cursor, "0") != 0 || srt_scan_turn(&s->scan, &c->cluster))
         return reshard_ask_outboxes(c, s);

@@ -11,7 +11,7 @@
 #define MOVE_REFUSED_MS 1000   /* pause after an error that another layout does not explain */
 #define MOVE_SCAN_AGAIN_MS 100 /* between scans that find only ids that run */
 
-static const char *const move_kinds[] = {"jobs", "scheduled", "dead", "scores", "events", "notices"};
+static const char *const move_kinds[] = {"jobs", "scheduled", "dead", "scores", "events", "notices", "outboxes"};
 #define MOVE_KINDS (sizeof move_kinds / sizeof *move_kinds)
 
 /* What the steps call of this file, which calls them. */
@@ -33,6 +33,7 @@ static srt_mover *mover_new(srt_node *n, srt_shard *s, const srt_layout *layout)
     m->pause_ms = MOVE_RETRY_MS;
     srt_move_scan_begin(m);
     srt_bytes_init(&m->slice, n->mem);
+    srt_bytes_init(&m->about, n->mem);
     m->found = srt_alloc(n->mem, layout->shards * sizeof *m->found);
     m->found_counts = srt_alloc(n->mem, layout->shards * sizeof *m->found_counts);
     s->mover = m;
@@ -51,6 +52,7 @@ void srt_mover_free(srt_node *n, srt_shard *s)
     srt_move_drop_found(n, m);
     srt_move_drop_batch(n, m);
     srt_bytes_free(&m->slice);
+    srt_bytes_free(&m->about);
     srt_free(n->mem, m->found, m->layout.shards * sizeof *m->found);
     srt_free(n->mem, m->found_counts, m->layout.shards * sizeof *m->found_counts);
     srt_free(n->mem, m, sizeof *m);

@@ -68,6 +68,7 @@ struct srt_mover {
     /* The batch. */
     srt_move_id *batch;
     char sequence[SRT_MOVE_NUMBER], tick[SRT_MOVE_NUMBER];
+    srt_bytes about;     /* what each destination is told of the shard: a part of depart.lua */
     unsigned target;     /* whose ids arrive now */
     srt_move_id *sliced; /* whose payloads are copied; NULL: those of the target are */
     size_t letter;       /* of sliced */
@@ -112,6 +113,10 @@ void srt_move_rest(srt_node *node, srt_shard *shard, int64_t rest_ms, int64_t no
 /* Asks whether the replicas have what this answer has told; then the step is done. */
 void srt_move_make_sure(srt_node *node, srt_shard *shard, srt_move_step step, int64_t now);
 void srt_move_take_sure(srt_node *node, srt_shard *shard, srt_sure sure, int64_t now);
+/* Keeps the tick of an answer of depart.lua, and what destinations are told of the shard. OK, PROTOCOL or NOMEM. */
+int srt_move_take_source(srt_mover *mover, const srt_reply *reply);
+/* Begins the request that says this to a destination; NULL as srt_move_request. sequence "0": no batch follows. */
+srt_request *srt_move_arrive_request(srt_node *node, srt_shard *shard, unsigned number, const char *sequence);
 void srt_move_drop_found(srt_node *node, srt_mover *mover);
 void srt_move_scan_begin(srt_mover *mover);
 /* Did the answer tell a list of texts and numbers of this length at least? If not, the mover begins anew. */

@@ -67,15 +67,10 @@ static srt_request *slice_in_request(srt_node *n, srt_shard *s)
 static srt_request *arrive_request(srt_node *n, srt_shard *s)
 {
     const srt_mover *m = s->mover;
-    srt_request *r = srt_move_request(n, s, m->target, srt_script_arrive);
+    srt_request *r = srt_move_arrive_request(n, s, m->target, m->sequence);
     const srt_move_id *id;
     if (!r)
         return NULL;
-    srt_request_int(r, s->index);
-    srt_request_text(r, m->sequence);
-    srt_request_text(r, m->tick);
-    srt_request_text(r, s->queue->now.fold);
-    srt_request_int(r, s->queue->now.history_per_id);
     for (id = m->batch; id; id = id->next) {
         if (id->target != m->target)
             continue;
@@ -122,14 +117,17 @@ static int batch_take(srt_node *n, srt_mover *m, const srt_reply *reply)
     const srt_token *t = reply->tokens;
     srt_move_id **last = &m->batch;
     size_t i;
-    if (reply->count % 3 != 1 || t[1].len >= SRT_MOVE_NUMBER || t[2].len >= SRT_MOVE_NUMBER)
-        return SERIATIM_PROTOCOL;
+    int status = srt_move_take_source(m, reply);
+    if (status != SERIATIM_OK || t[1].len >= SRT_MOVE_NUMBER)
+        return status == SERIATIM_OK ? SERIATIM_PROTOCOL : status;
     memcpy(m->sequence, t[1].data, t[1].len + 1);
-    memcpy(m->tick, t[2].data, t[2].len + 1);
     m->has_slices = 0;
     for (i = 4; i + 2 < reply->count; i += 3) {
         unsigned target = seriatim_shard_of(t[i].data, t[i].len, m->layout.shards);
-        srt_move_id *id = srt_move_id_new(n, target, &t[i], &t[i + 1], &t[i + 2]);
+        srt_move_id *id;
+        if (t[i].len == 0) /* the shard itself */
+            continue;
+        id = srt_move_id_new(n, target, &t[i], &t[i + 1], &t[i + 2]);
         if (!id)
             return SERIATIM_NOMEM;
         *last = id;

@@ -13,16 +13,7 @@
 
 static srt_request *lift_request(srt_node *n, srt_shard *s)
 {
-    const srt_mover *m = s->mover;
-    srt_request *r = srt_move_request(n, s, m->asked, srt_script_arrive);
-    if (r) {
-        srt_request_int(r, s->index);
-        srt_request_text(r, "0");
-        srt_request_text(r, m->tick);
-        srt_request_text(r, s->queue->now.fold);
-        srt_request_int(r, s->queue->now.history_per_id);
-    }
-    return r;
+    return srt_move_arrive_request(n, s, s->mover->asked, "0");
 }
 
 /* On the connection on which the scan began, and lost with it: a failover may have brought an id back. */
@@ -101,15 +92,13 @@ static void lift_next(srt_node *n, srt_shard *s, unsigned number, int64_t now)
 /* No batch is open, so this is the tick with which ids have left the shard. */
 static void tick_came(srt_node *n, srt_shard *s, const srt_reply *reply, int64_t now)
 {
-    srt_mover *m = s->mover;
     const srt_token *t = reply->tokens;
     if (!srt_move_is_list(n, s, reply, 3, now))
         return;
-    if (srt_token_int(&t[1]) != 0 || t[2].type != SRT_STRING || t[2].len >= SRT_MOVE_NUMBER) {
+    if (srt_token_int(&t[1]) != 0 || srt_move_take_source(s->mover, reply) != SERIATIM_OK) {
         srt_move_anew(n, s, 0, now); /* another mover opened it */
         return;
     }
-    memcpy(m->tick, t[2].data, t[2].len + 1);
     lift_next(n, s, 0, now);
 }
 

@@ -150,6 +150,41 @@ void srt_move_anew(srt_node *n, srt_shard *s, int64_t pause_ms, int64_t now)
     srt_node_wake(n, s, m->at);
 }
 
+int srt_move_take_source(srt_mover *m, const srt_reply *reply)
+{
+    const srt_token *t = reply->tokens;
+    size_t i;
+    int failed;
+    if (reply->count % 3 != 1 || t[2].type != SRT_STRING || t[2].len >= SRT_MOVE_NUMBER)
+        return SERIATIM_PROTOCOL;
+    memcpy(m->tick, t[2].data, t[2].len + 1);
+    srt_bytes_clear(&m->about);
+    for (i = 4; i + 2 < reply->count; i += 3)
+        if (t[i].len == 0)
+            srt_bytes_add(&m->about, t[i + 1].data, t[i + 1].len);
+    failed = m->about.failed;
+    m->about.failed = 0;
+    return failed ? SERIATIM_NOMEM : SERIATIM_OK;
+}
+
+srt_request *srt_move_arrive_request(srt_node *n, srt_shard *s, unsigned number, const char *sequence)
+{
+    const srt_mover *m = s->mover;
+    srt_request *r = srt_move_request(n, s, number, srt_script_arrive);
+    if (!r)
+        return NULL;
+    srt_request_int(r, s->index);
+    srt_request_text(r, sequence);
+    srt_request_text(r, m->tick);
+    srt_request_text(r, s->queue->now.fold);
+    srt_request_int(r, s->queue->now.history_per_id);
+    if (m->about.len) {
+        srt_request_arg(r, "", 0);
+        srt_request_arg(r, m->about.data, m->about.len);
+    }
+    return r;
+}
+
 /* ---- Replicas -------------------------------------------------------------------------------- */
 
 void srt_move_take_sure(srt_node *n, srt_shard *s, srt_sure sure, int64_t now)
