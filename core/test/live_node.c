@@ -23,6 +23,7 @@
 #include "server.h"
 
 int64_t live_lease_ms = 1000;
+int live_hook;
 
 int64_t live_now(void)
 {
@@ -67,6 +68,7 @@ void live_start(live_node *n, const char *id, int64_t shards, unsigned threads, 
     settings.threads = threads ? threads : 1;
     queue.shards_count = shards;
     queue.fold = "list";
+    queue.exhausted_hook = live_hook;
     assert_int_equal(srt_node_new(&settings, &n->node, &error), SERIATIM_OK);
     assert_int_equal(srt_node_worker(n->node, &queue, &worker, &error), SERIATIM_OK);
     assert_int_equal(srt_node_start(n->node, live_now(), &error), SERIATIM_OK);
@@ -116,6 +118,11 @@ static void live_take(live_node *n, int thread)
         return;
     }
     n->ends[thread] = live_now() + n->run_ms;
+    if (n->held[thread]->kind == SERIATIM_EXHAUSTED) {
+        n->ends[thread] = live_now() + n->hook_ms;
+        n->log->told++;
+        return;
+    }
     for (i = 0; i < seriatim_delivery_size(n->held[thread]); i++) {
         const seriatim_claimed *job = seriatim_delivery_job(n->held[thread], i);
         for (p = 0; p < job->payload_count; p++) {
@@ -135,14 +142,23 @@ static void live_threads(live_node *n)
     for (thread = 0; n->log && thread < LIVE_THREADS; thread++) {
         seriatim_delivery *d = n->held[thread];
         if (d && live_now() >= n->ends[thread]) {
-            for (i = 0; i < seriatim_delivery_size(d); i++)
-                seriatim_delivery_done(d, i);
+            for (i = 0; d->kind != SERIATIM_EXHAUSTED && i < seriatim_delivery_size(d); i++)
+                if (n->fails)
+                    seriatim_delivery_fail(d, i, "boom", 4, 0);
+                else
+                    seriatim_delivery_done(d, i);
             srt_node_settle(n->node, d, live_now());
             n->held[thread] = NULL;
         }
         if (!n->held[thread])
             live_take(n, thread);
     }
+}
+
+void live_end_runs(live_node *n)
+{
+    memset(n->ends, 0, sizeof n->ends);
+    n->run_ms = n->hook_ms = 0;
 }
 
 static void live_warnings(live_node *n)

@@ -15,27 +15,33 @@ typedef struct live_log {
         int64_t fence;
     } runs[LIVE_JOBS];
     size_t count;
+    size_t told; /* calls of retries_exhausted that have begun */
 } live_log;
 
 typedef struct live_node {
     srt_node *node; /* NULL: it is dead */
     int fds[SRT_CHANNELS];
     seriatim_delivery *held[LIVE_THREADS];
-    int64_t ends[LIVE_THREADS], run_ms;
+    int64_t ends[LIVE_THREADS], run_ms, hook_ms;
     live_log *log;
     unsigned cut;  /* of a thousand answers, the number that is lost with the connection */
     size_t cut_at; /* and the one with this number; 0: none */
     uint64_t random;
     int is_deaf;       /* it writes, and reads nothing */
+    int fails;         /* its jobs do */
     size_t inputs;     /* pieces of answers that came */
     char warning[512]; /* the last one */
 } live_node;
 
-extern int64_t live_lease_ms; /* of nodes that are started: 1000 */
+/* Of nodes that are started: 1000; whether their worker has a retries_exhausted: 0. */
+extern int64_t live_lease_ms;
+extern int live_hook;
 
 int64_t live_now(void);
 /* A server of queue Q. shards: its shards_count. threads 0: it runs nothing. */
 void live_start(live_node *n, const char *id, int64_t shards, unsigned threads, live_log *log);
+/* What its threads run, hooks too, ends with the next step. */
+void live_end_runs(live_node *n);
 /* One round of its loop, which waits for an answer for a millisecond at most. */
 void live_step(live_node *n);
 /* Steps it until it owns this number of shards; fails after two minutes. */

@@ -10,8 +10,12 @@
 
 #include "server.h"
 
+#include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <time.h>
+
+#include "port.h"
 
 redis_process server;
 redisContext *server_redis;
@@ -55,4 +59,29 @@ redisReply *redis(const char *format, ...)
     if (!reply || reply->type == REDIS_REPLY_ERROR)
         fail_msg("%s: %s", format, reply ? reply->str : server_redis->errstr);
     return reply;
+}
+
+static int has_online_replica(void)
+{
+    redisReply *reply = redis("ROLE");
+    int has = reply->elements > 2 && reply->element[2]->elements > 0;
+    freeReplyObject(reply);
+    return has;
+}
+
+void start_replica(redis_process *replica)
+{
+    char port[16];
+    const char *words[] = {"--port", "0", "--repl-diskless-sync-delay", "0", "--replicaof", "127.0.0.1", port, NULL};
+    int i;
+    snprintf(port, sizeof port, "%d", free_port());
+    REDIS("CONFIG SET port %s", port);
+    REDIS("CONFIG SET repl-diskless-sync-delay 0");
+    memset(replica, 0, sizeof *replica);
+    assert_int_equal(redis_make_folder(replica), 0);
+    assert_int_equal(redis_run(replica, words), 0);
+    assert_int_equal(redis_wait(replica), 0);
+    for (i = 0; i < 12000 && !has_online_replica(); i++)
+        pause_ms(5);
+    assert_true(has_online_replica());
 }

@@ -17,6 +17,9 @@ int stop_server(void **state);
 redisReply *redis(const char *format, ...);
 #define REDIS(...) freeReplyObject(redis(__VA_ARGS__))
 
+/* Starts a replica of the server, and returns when it has all. The caller removes it. */
+void start_replica(redis_process *replica);
+
 void pause_ms(long ms);
 
 #endif

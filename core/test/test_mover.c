@@ -19,7 +19,7 @@
 #define SRT_SCRIPT_TEXTS
 #include "live_node.h"
 #include "model/stored.h"
-#include "port.h"
+#include "move_fixture.h"
 #include "reshard_fixture.h"
 
 #define IDS 120
@@ -88,43 +88,6 @@ static void are_as_before(unsigned shards, int source)
 static void is_as_before(unsigned shards)
 {
     are_as_before(shards, -1);
-}
-
-/* Only the layout is written, as by a command that dies then: the shards are of the layout before. */
-static void write_layout(unsigned shards, unsigned old, unsigned most)
-{
-    redisReply *time = redis("TIME");
-    char text[64];
-    snprintf(text, sizeof text, "%s%06d %u 4 %u %u", time->element[0]->str, atoi(time->element[1]->str), shards, old,
-             most);
-    REDIS("SET seriatim:{Q}:layout %s", text);
-    freeReplyObject(time);
-}
-
-static void steps_for(live_node *nodes, size_t count, int64_t ms)
-{
-    int64_t until = live_now() + ms;
-    size_t i;
-    while (live_now() < until)
-        for (i = 0; i < count; i++)
-            live_step(&nodes[i]);
-}
-
-static void write_quiet(unsigned shards)
-{
-    redisReply *time = redis("TIME");
-    char text[64];
-    snprintf(text, sizeof text, "%s%06d %u 3", time->element[0]->str, atoi(time->element[1]->str), shards);
-    REDIS("SET seriatim:{Q}:layout %s", text);
-    freeReplyObject(time);
-}
-
-static int has_online_replica(void)
-{
-    redisReply *reply = redis("ROLE");
-    int has = reply->elements > 2 && reply->element[2]->elements > 0;
-    freeReplyObject(reply);
-    return has;
 }
 
 /* Shards of the queue that have a batch open. */
@@ -299,23 +262,12 @@ static void test_a_batch_waits_for_the_replica(void **state)
 {
     fixture f = open_queue(3, "list");
     redis_process replica;
-    char master[16];
-    const char *words[] = {"--port", "0", "--repl-diskless-sync-delay", "0", "--replicaof", "127.0.0.1", master, NULL};
     live_node n;
     int i;
     (void)state;
-    snprintf(master, sizeof master, "%d", free_port());
-    REDIS("CONFIG SET port %s", master);
-    REDIS("CONFIG SET repl-diskless-sync-delay 0");
-    memset(&replica, 0, sizeof replica);
-    assert_int_equal(redis_make_folder(&replica), 0);
-    assert_int_equal(redis_run(&replica, words), 0);
-    assert_int_equal(redis_wait(&replica), 0);
     fill_waiting(&f);
     remember(3);
-    for (i = 0; i < 12000 && !has_online_replica(); i++)
-        pause_ms(5);
-    assert_true(has_online_replica());
+    start_replica(&replica);
     live_start(&n, "mover", 3, 0, NULL);
     steps_for(&n, 1, 300);
     write_layout(5, 3, 5);

@@ -1,0 +1,13 @@
+/* move_fixture.h - layouts of queue Q, and nodes that are stepped while ids move. */
+#ifndef SRT_TEST_MOVE_FIXTURE_H
+#define SRT_TEST_MOVE_FIXTURE_H
+
+#include "live_node.h"
+
+/* Only the layout is written, as by a command that dies then: the shards are of the layout before. */
+void write_layout(unsigned shards, unsigned old, unsigned most);
+/* The same of a layout in which no ids move. */
+void write_quiet(unsigned shards);
+void steps_for(live_node *nodes, size_t count, int64_t ms);
+
+#endif
