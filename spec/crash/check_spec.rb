@@ -99,9 +99,8 @@ RSpec.describe "check" do
       workers.each { |worker| expect(worker).to be_alive, worker.log }
       redis.call("CONFIG", "SET", "maxmemory-policy", "noeviction")
       redis.call("CONFIG", "SET", "maxmemory", "0")
-      # A server may wait for a claim that was evicted, and is killed then.
       workers.each { |worker| worker.signal(:TERM) }
-      workers.each { |worker| worker.end_within(20) ? expect(worker.status.exitstatus).to(eq(0), worker.log) : worker.kill }
+      workers.each { |worker| expect(worker.stop).to eq(0), worker.log }
       redis.call("DEL", "seriatim:{Evicted}:layout") # also where it was not evicted
       lost = kit["Evicted"].actions.check(repair: true)[:findings]
       expect(lost.map { |finding| finding.values_at(:kind, :id, :repaired) }).to eq([["layout", "Evicted", false]])

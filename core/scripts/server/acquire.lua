@@ -1,4 +1,4 @@
--- include: prelude change spread record
+-- include: prelude change spread count_held record
 -- ACQUIRE: takes a shard for a node if its owner is still the one that the caller saw. What that owner had claimed stands as
 -- running until recover.lua has looked at it.
 -- When the caller already owns the shard, it keeps what it knows under a new lease, so that who found it dead before comes
@@ -16,6 +16,7 @@ if not mine and (owner ~= ARGV[4] or lease ~= tonumber(ARGV[5])) then
 end
 
 probe()
+count_held()
 local since, pending = read_owner_field()
 open_for_writing()
 wake, window = 0, 0
@@ -44,7 +45,7 @@ end
 if held == 0 then call('DEL', CLAIMS) end
 lease = advance()
 
--- A run of a process that died alone with it, which is still to be reported: the next claim answers it (mode o).
+-- A run of a process that died alone with it, which is still to be reported: the next claim answers it (mode o), with its record.
 local deaths, seen = 0, claimed
 local function report(id, run)
   if deaths == 0 then claimed, seen = advance(), 0 end
@@ -71,7 +72,7 @@ for i = 1, #runs, 2 do
   local id, run = runs[i], runs[i + 1]
   local mode = sub(run, 2, 2)
   if id ~= '' and mode ~= RUN_UNITING and mode ~= RUN_LOST and mode ~= RUN_POPPED and tonumber(sub(run, 3)) >= since and (not known[id] or sub(known[id], 2) ~= sub(run, 2)) then
-    if mode == RUN_DIED and digit_of(run) % RUN_TO_PARK < RUN_DELETED then report(id, run)
+    if mode == RUN_DIED and digit_of(run) % RUN_TO_PARK < RUN_DELETED and call('HEXISTS', JOBS, id) == 1 then report(id, run)
     else back[#back + 1], back[#back + 2] = id, sub(run, 1, 1) .. 'b0'
     end
   end

@@ -28,8 +28,9 @@ local function recover(id, run)
   recovered = recovered + 1
   note(id, mode == RUN_LOST and EVENT_RETURNED or EVENT_RECOVERED)
   if r and digit_of(run) % RUN_TO_PARK < RUN_DELETED and mode ~= RUN_LOST then
-    if mode == RUN_SUSPECT or mode == RUN_DIED then report(id, run) return end
-    r.mark, r.due, r.place = mode == RUN_UNPROVEN and MARK_SUSPECT or MARK_UNPROVEN, now, PLACE_IN_DOUBT
+    -- A claim answers no run whose record was evicted.
+    if (mode == RUN_SUSPECT or mode == RUN_DIED) and call('HEXISTS', JOBS, id) == 1 then report(id, run) return end
+    r.mark, r.due, r.place = mode == RUN_NORMAL and MARK_UNPROVEN or MARK_SUSPECT, now, PLACE_IN_DOUBT
   end
   come_back(id, run, r, fold)
   promoted = 1

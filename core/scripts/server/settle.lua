@@ -99,7 +99,7 @@ elseif plain[1] and not groups[1] and others > #ARGV then
   settle_plain()
 else
   -- Here are the functions: to make them takes longer than to settle a claim.
-  -- include: note spread record
+  -- include: note spread count_held record
 
   local function advance()
     tick = max(tick + 1, now)
@@ -170,16 +170,18 @@ else
     processed = processed + #gone
   end
 
+  local is_gone = false
   for i = 1, #groups do
     local group = groups[i]
     local ids = {unpack(ARGV, group.first, group.last)}
     if group.whole then
       ids = group.packed and ids_of(group.packed) or {}
       call('HDEL', CLAIMS, group.fence)
-      late = late + group.count - #ids
+      late, is_gone = late + group.count - #ids, is_gone or not group.packed
     end
     if ids[1] then settle_group(ids, group.run) end
   end
+  if is_gone then count_held() end
 
   -- include: edit_running scored
 

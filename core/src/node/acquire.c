@@ -180,9 +180,10 @@ void srt_shard_release(srt_node *node, srt_shard *s, int64_t now)
         s->state = SRT_GIVING_UP;
 }
 
-void srt_shard_released(srt_shard *s, const srt_reply *reply)
+void srt_shard_released(const srt_node *node, srt_shard *s, const srt_reply *reply)
 {
     if (srt_token_is(&reply->tokens[0], "BUSY")) {
+        s->refusals += node->stopping;
         s->state = SRT_OWNED;
         s->reconcile = 1;
         return;

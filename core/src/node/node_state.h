@@ -88,6 +88,7 @@ struct srt_shard {
     int64_t recover_at;
     int64_t recovered; /* runs, since the shard was taken */
     int reconcile;     /* compare the runs that we know with Redis' */
+    int refusals;      /* since the node was told to stop: of what must come before the shard is given up */
     int first_claim;   /* has not been answered */
     int paused, more, recall;
     int changed_meanwhile; /* Redis said that the shard changed while an answer that may be older was on its way */

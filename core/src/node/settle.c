@@ -443,9 +443,10 @@ void srt_shard_settled(srt_node *node, srt_shard *s, srt_request *r, const srt_r
     count_settled(node, list, refused);
     if (refused) {
         node->stats.refused += (uint64_t)refused;
-        srt_node_tell(node, SERIATIM_EVENT_REFUSED, refused,
-                      "%lld job results refused in shard %.*s: another node has taken the runs over",
-                      (long long)refused, (int)s->keys->prefix.len - 1, s->keys->prefix.data);
+        srt_node_tell(node, SERIATIM_EVENT_REFUSED, refused, "%lld job results refused in shard %.*s: %s",
+                      (long long)refused, (int)s->keys->prefix.len - 1, s->keys->prefix.data,
+                      srt_token_is(&tokens[1], "STALE") ? "another node has taken the shard over"
+                                                        : "their time to run is over, or Redis has lost the runs");
     }
     if (reject_again(s, list, refused)) {
         srt_free(node->mem, list, sizeof *list);

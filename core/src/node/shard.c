@@ -14,11 +14,32 @@ void srt_shard_forget(srt_node *node, srt_shard *s)
     srt_mover_free(node, s);
 }
 
-int srt_shard_idle(const srt_shard *s)
+/* Has this node nothing of its own in the shard? */
+static int shard_is_empty(const srt_shard *s)
 {
     return s->running == 0 && s->quarantined == 0 && s->ready.count == 0 && s->barred.count == 0 &&
-           s->pending.count == 0 && !s->partial_claims && !s->claiming && !s->settling && !s->slicing &&
-           !s->recovering && s->unfinished != SRT_RUNS;
+           s->pending.count == 0 && !s->partial_claims && !s->claiming && !s->settling && !s->slicing && !s->recovering;
+}
+
+int srt_shard_idle(const srt_shard *s)
+{
+    return shard_is_empty(s) && s->unfinished != SRT_RUNS;
+}
+
+/*
+ * A node that stops leaves a shard that it cannot give up, because Redis has runs that no script can bring to an end.
+ * The next owner finds its heartbeat gone.
+ */
+static int shard_leave(srt_node *node, srt_shard *s)
+{
+    if (!node->stopping || s->refusals < SHARD_REFUSALS || !shard_is_empty(s))
+        return 0;
+    srt_node_tell(node, SERIATIM_EVENT_WARNING, 1,
+                  "shard %.*s is left as it is, because its runs cannot be ended: check it",
+                  (int)s->keys->prefix.len - 1, s->keys->prefix.data);
+    srt_mover_free(node, s);
+    s->state = SRT_FOREIGN;
+    return 1;
 }
 
 static void shard_step_owned(srt_node *node, srt_shard *s, int64_t now)
@@ -28,6 +49,8 @@ static void shard_step_owned(srt_node *node, srt_shard *s, int64_t now)
         srt_shard_turn(node, s, now);
     if (leaving || node->quiet || s->paused || s->recall)
         srt_shard_recall(node, s, now);
+    if (shard_leave(node, s))
+        return;
     srt_shard_slice_on(node, s, now);
     if (s->seen == 0 && !s->claiming)
         srt_shard_claim(node, s, 1, SRT_CLAIM_READY,
@@ -120,6 +143,7 @@ static void shard_refused(srt_node *node, srt_shard *s, srt_request *r, int stat
     case SRT_ASK_ACQUIRE:
         s->state = r->number ? SRT_OWNED : SRT_FOREIGN;
         s->reconcile = r->number != 0;
+        s->refusals += node->stopping && !follows;
         break;
     case SRT_ASK_CLAIM:
         s->claiming = 0;
@@ -152,6 +176,7 @@ static void shard_refused(srt_node *node, srt_shard *s, srt_request *r, int stat
         break;
     case SRT_ASK_RECOVER:
         s->recovering = 0;
+        s->refusals += node->stopping && !follows;
         s->recover_at = follows ? now : now + 10 * SHARD_RETRY_MS;
         if (status == SERIATIM_STALE && r->number == s->lease && s->state == SRT_OWNED)
             srt_shard_lose(node, s);
@@ -225,7 +250,7 @@ int srt_shard_reply(srt_node *node, srt_request *r, const srt_reply *reply, int6
         else if (r->kind == SRT_ASK_SETTLE)
             srt_shard_settled(node, s, r, reply, now);
         else if (r->kind == SRT_ASK_RELEASE)
-            srt_shard_released(s, reply);
+            srt_shard_released(node, s, reply);
         else if (r->kind == SRT_ASK_RECOVER)
             srt_shard_recovered(node, s, r, reply, now);
         else if (r->kind == SRT_ASK_TELL)

@@ -12,6 +12,7 @@
 #define SHARD_MAX_RUNS 4000
 #define SHARD_SLICE_PAUSE_MS 2 /* pause between slices of long work, so that other clients of Redis get their turn */
 #define SHARD_RETRY_MS 100     /* after a request could not be made */
+#define SHARD_REFUSALS 3       /* of a release: then a node that stops leaves the shard as it is */
 
 /* batch.c */
 void srt_claim_part_all(srt_shard *s);
@@ -51,7 +52,7 @@ void srt_shard_acquire(srt_node *node, srt_shard *s, int64_t now);
 void srt_shard_acquire_own(srt_node *node, srt_shard *s, int64_t now);
 void srt_shard_acquired(srt_node *node, srt_shard *s, const srt_request *r, const srt_reply *reply, int64_t now);
 void srt_shard_release(srt_node *node, srt_shard *s, int64_t now);
-void srt_shard_released(srt_shard *s, const srt_reply *reply);
+void srt_shard_released(const srt_node *node, srt_shard *s, const srt_reply *reply);
 
 /* settle.c */
 void srt_shard_settle(srt_node *node, srt_shard *s, int64_t now);
