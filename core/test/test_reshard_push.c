@@ -1,10 +1,14 @@
 /* test_reshard_push.c - pushes while ids move from shard to shard, against a real redis-server. */
+#ifndef _XOPEN_SOURCE
+#define _XOPEN_SOURCE 700
+#endif
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <cmocka.h>
 
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -52,16 +56,22 @@ static void close_moving(fixture *f, move *m)
     close_queue(f);
 }
 
+/* Takes steps of an operation for `ms`; it does not end. */
+static void goes_on_for(const fixture *f, int ms)
+{
+    for (; ms > 0; ms--) {
+        assert_int_equal(seriatim_link_step(f->link), SERIATIM_AGAIN);
+        pause_ms(1);
+    }
+}
+
 /* Begins a push of one job and takes steps of it for `ms`. */
 static void begin_push(const fixture *f, const char *id, const char *payload, int ms)
 {
     done(f, seriatim_push_begin(f->client, f->queue));
     add(f, id, strlen(id), payload, none);
     assert_int_equal(seriatim_push_send(f->client), SERIATIM_OK);
-    for (; ms > 0; ms--) {
-        assert_int_equal(seriatim_link_step(f->link), SERIATIM_AGAIN);
-        pause_ms(1);
-    }
+    goes_on_for(f, ms);
 }
 
 static void test_a_push_joins_what_waits_in_the_old_shard(void **state)
@@ -227,6 +237,90 @@ static void test_a_pipeline_of_pushes_follows_a_move(void **state)
     close_moving(&f, &m);
 }
 
+/* ---- Replicas -------------------------------------------------------------------------------- */
+
+#define SOME_WAITS_MS 350 /* a WAIT ends after 100 */
+
+static void test_a_push_believes_that_an_id_has_left_when_a_replica_knows_it(void **state)
+{
+    const char *old = foreign_id("old", 0), *new = foreign_id("new", 1);
+    redis_process replica;
+    move m;
+    fixture f = open_moving(&m, old);
+    (void)state;
+    start_replica(&replica);
+    kill(replica.pid, SIGSTOP);
+    push(&f, old, "2", none); /* it is there: nothing is waited for */
+    begin_push(&f, new, "1", SOME_WAITS_MS);
+    assert_false(waits_in(new_shard(new), new));
+    kill(replica.pid, SIGCONT);
+    assert_int_equal(drive(f.link), SERIATIM_OK);
+    assert_true(waits_in(new_shard(new), new));
+    redis_remove(&replica);
+    close_moving(&f, &m);
+}
+
+/* An action, which only reads in the old shard, waits for what others have written there. */
+static void test_an_action_believes_that_an_id_has_left_when_a_replica_knows_it(void **state)
+{
+    const char *id = foreign_id("old", 0);
+    redis_process replica;
+    move m;
+    fixture f = open_moving(&m, id);
+    seriatim_text ids[1];
+    (void)state;
+    while (move_source(&m, 0))
+        ;
+    assert_true(waits_in(new_shard(id), id));
+    metrics(&f); /* the client knows the layout */
+    start_replica(&replica);
+    kill(replica.pid, SIGSTOP);
+    REDIS("SET other 1");
+    ids[0] = text(id);
+    assert_int_equal(seriatim_action_begin(f.client, f.queue, SERIATIM_DELETE, ids, 1), SERIATIM_OK);
+    goes_on_for(&f, SOME_WAITS_MS);
+    assert_true(waits_in(new_shard(id), id));
+    kill(replica.pid, SIGCONT);
+    assert_int_equal(drive(f.link), SERIATIM_OK);
+    assert_false(waits_in(new_shard(id), id));
+    redis_remove(&replica);
+    close_moving(&f, &m);
+}
+
+static long long replication_offset(void)
+{
+    redisReply *reply = redis("ROLE");
+    long long offset = reply->element[1]->integer;
+    freeReplyObject(reply);
+    return offset;
+}
+
+/* WAIT of later versions of Redis counts from the last write of its connection. */
+static void test_the_answer_that_an_id_has_left_is_a_write(void **state)
+{
+    const char *id = foreign_id("new", 0);
+    char generation[48];
+    redis_process replica;
+    move m;
+    fixture f = open_moving(&m, foreign_id("old", 0));
+    long long offset;
+    redisReply *reply;
+    shard_call call;
+    (void)state;
+    start_replica(&replica);
+    REDIS("CONFIG SET repl-ping-replica-period 3600");
+    offset = replication_offset();
+    snprintf(generation, sizeof generation, "%s here 2", m.generation);
+    CALL(&call, 0, explain, generation);
+    call_text(&call, id);
+    reply = call_send(&call, 1);
+    assert_int_equal(strncmp(reply->str, "ELSEWHERE moved ", 16), 0);
+    freeReplyObject(reply);
+    assert_true(replication_offset() > offset);
+    redis_remove(&replica);
+    close_moving(&f, &m);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -237,6 +331,9 @@ int main(void)
         cmocka_unit_test(test_a_push_waits_until_its_shard_is_turned),
         cmocka_unit_test(test_a_push_of_many_jobs_is_counted_as_without_a_move),
         cmocka_unit_test(test_a_pipeline_of_pushes_follows_a_move),
+        cmocka_unit_test(test_a_push_believes_that_an_id_has_left_when_a_replica_knows_it),
+        cmocka_unit_test(test_an_action_believes_that_an_id_has_left_when_a_replica_knows_it),
+        cmocka_unit_test(test_the_answer_that_an_id_has_left_is_a_write),
     };
     return cmocka_run_group_tests(tests, start_server, stop_server);
 }
