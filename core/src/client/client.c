@@ -507,7 +507,7 @@ static int client_take(seriatim_client *c, srt_request *r, const srt_reply *repl
             srt_fail(error, SERIATIM_LOADING, "the layout of the queue is being changed");
             return client_pause(c, r, error);
         }
-    } else if (r->kind == SRT_CLIENT_ROLE || r->kind == SRT_CLIENT_WAIT) {
+    } else if (r->kind == SRT_CLIENT_ABSENCE) {
         srt_client_take_absence(c, r, reply, error);
     } else if (srt_client_is_early(c, r, error)) {
         srt_client_keep_early(c, r);

@@ -299,15 +299,14 @@ void srt_client_warn(seriatim_client *c, srt_queue *queue);
 
 /* ---- Requests that came too early (early.c), for client.c ------------------------------------- */
 
-#define SRT_CLIENT_LAYOUT (-1) /* kind of a request for a layout */
-#define SRT_CLIENT_ROLE (-2)   /* kinds of requests of elsewhere.c */
-#define SRT_CLIENT_WAIT (-3)
+#define SRT_CLIENT_LAYOUT (-1)  /* kind of a request for a layout */
+#define SRT_CLIENT_ABSENCE (-2) /* elsewhere.c's: ROLE, or WAIT */
 /*
  * elsewhere.c: an id is not in its old shard. 1: the answer is taken; the request is kept and must not be used any
  * more.
  */
 int srt_client_take_elsewhere(seriatim_client *c, srt_request *r, const seriatim_error *error);
-/* The answer to SRT_CLIENT_ROLE or SRT_CLIENT_WAIT; an error: the user may not ask. */
+/* The answer to SRT_CLIENT_ABSENCE; an error: the user may not ask. */
 void srt_client_take_absence(seriatim_client *c, srt_request *r, const srt_reply *reply, const seriatim_error *error);
 /* A connection has ended: what was said there is asked for anew. */
 void srt_client_forget_absences(seriatim_client *c);

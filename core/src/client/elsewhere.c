@@ -62,15 +62,15 @@ static void elsewhere_send_on(seriatim_client *c, srt_request *r)
 }
 
 /* number: by which the answer finds the call */
-static void elsewhere_ask(seriatim_client *c, int kind, int64_t number)
+static void elsewhere_ask(seriatim_client *c, int waits, int64_t number)
 {
-    srt_request *r = kind == SRT_CLIENT_ROLE ? srt_role_request(&c->cluster, c->answering)
-                                             : srt_wait_request(&c->cluster, c->answering, 1, ELSEWHERE_WAIT_MS);
+    srt_request *r = waits ? srt_wait_request(&c->cluster, c->answering, 1, ELSEWHERE_WAIT_MS)
+                           : srt_role_request(&c->cluster, c->answering);
     if (!r) {
         srt_client_fail(c, srt_fail_plain(&c->error, SERIATIM_NOMEM));
         return;
     }
-    r->kind = kind;
+    r->kind = SRT_CLIENT_ABSENCE;
     r->number = number;
     srt_client_send(c, r);
 }
@@ -89,34 +89,30 @@ int srt_client_take_elsewhere(seriatim_client *c, srt_request *r, const seriatim
     r->session = NULL;
     r->next = c->absent;
     c->absent = r;
-    elsewhere_ask(c, SRT_CLIENT_ROLE, (int64_t)(intptr_t)r);
+    elsewhere_ask(c, 0, (int64_t)(intptr_t)r);
     return 1;
 }
 
 void srt_client_take_absence(seriatim_client *c, srt_request *asked, const srt_reply *reply,
                              const seriatim_error *error)
 {
+    srt_replicated replicated = error->status == SERIATIM_OK ? srt_replicated_of(reply) : SRT_REPLICATED;
     srt_request **link = &c->absent, *r;
-    int is_role = asked->kind == SRT_CLIENT_ROLE, done;
     while (*link && (int64_t)(intptr_t)*link != asked->number)
         link = &(*link)->next;
     r = *link;
     if (!r)
         return;
-    if (error->status == SERIATIM_OK && is_role && srt_role_replicas(reply) < 0) {
-        *link = r->next;
-        srt_client_keep_early(c, r); /* a replica by now: the next master is asked anew */
-        return;
-    }
-    done = error->status != SERIATIM_OK ||
-           (is_role ? srt_role_replicas(reply) == 0 : srt_token_int(&reply->tokens[0]) >= 1);
-    if (!done) {
-        elsewhere_ask(c, is_role ? SRT_CLIENT_WAIT : SRT_CLIENT_ROLE, asked->number);
+    if (replicated == SRT_REPLICATED_ASK || replicated == SRT_REPLICATED_LATER) {
+        elsewhere_ask(c, replicated == SRT_REPLICATED_ASK, asked->number);
         return;
     }
     *link = r->next;
     r->next = NULL;
-    elsewhere_send_on(c, r);
+    if (replicated == SRT_REPLICATED)
+        elsewhere_send_on(c, r);
+    else
+        srt_client_keep_early(c, r); /* a replica by now: the next master is asked anew */
 }
 
 void srt_client_forget_absences(seriatim_client *c)

@@ -166,12 +166,10 @@ void srt_push_take_answer(seriatim_client *c, const srt_request *r, const srt_re
     const srt_token *root = &reply->tokens[0];
     if (r->kind == PUSH_KIND_TOKEN)
         srt_push_take_token(c, r->place, root);
-    else if (r->kind == PUSH_KIND_ROLE)
-        srt_push_take_role(c, reply);
+    else if (r->kind == PUSH_KIND_ABSENCE)
+        srt_push_take_absence(c, reply);
     else if (root->type != (r->kind == PUSH_KIND_CHUNK ? SRT_STRING : SRT_INTEGER))
         srt_client_fail(c, srt_push_fail_answer(c, "no text"));
-    else if (r->kind == PUSH_KIND_ABSENCE)
-        srt_push_take_absence(c, root->integer);
     else if (r->kind == PUSH_KIND_WAIT)
         srt_push_take_replicas(c, r, root->integer);
     else
@@ -187,7 +185,7 @@ void srt_push_take_refusal(seriatim_client *c, const srt_request *r, const seria
         srt_client_fail(c, SERIATIM_UNKNOWN_OUTCOME);
         return;
     }
-    if (r->kind == PUSH_KIND_ROLE || r->kind == PUSH_KIND_ABSENCE) { /* an ACL refuses it: nobody can say more */
+    if (r->kind == PUSH_KIND_ABSENCE) { /* an ACL refuses it: nobody can say more */
         p->absences--;
         return;
     }

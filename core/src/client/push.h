@@ -7,10 +7,10 @@
 
 #include "client/client.h"
 
-/* Kinds of a push's requests: the jobs of a chunk; what a shard took from us last; WAIT; ROLE and WAIT behind an
+/* Kinds of a push's requests: the jobs of a chunk; what a shard took from us last; WAIT; ROLE, or WAIT, behind an
  * absence.
  */
-enum { PUSH_KIND_CHUNK, PUSH_KIND_TOKEN, PUSH_KIND_WAIT, PUSH_KIND_ROLE, PUSH_KIND_ABSENCE };
+enum { PUSH_KIND_CHUNK, PUSH_KIND_TOKEN, PUSH_KIND_WAIT, PUSH_KIND_ABSENCE };
 
 /* Bits of a peer's mark: it has written chunks whose replicas are not counted; it has said that an id is not there. */
 enum { PUSH_MARK_UNSURE = 1, PUSH_MARK_ABSENT = 2 };
@@ -69,8 +69,7 @@ void srt_push_note_away(seriatim_client *c, srt_push_job *job, char letter);
  * layout is loaded; c->pause_ms is set if they are to wait before. 0: the push goes on, or has ended.
  */
 int srt_push_follow_moved(seriatim_client *c);
-void srt_push_take_role(seriatim_client *c, const srt_reply *reply);
-void srt_push_take_absence(seriatim_client *c, int64_t count);
+void srt_push_take_absence(seriatim_client *c, const srt_reply *reply);
 /* What shards have said is not believed any more: all that was not written is asked for anew. */
 void srt_push_forget_moved(srt_push *p);
 

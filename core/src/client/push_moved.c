@@ -41,13 +41,13 @@ void srt_push_forget_moved(srt_push *p)
     p->moved = 0;
 }
 
-static int moved_ask(seriatim_client *c, srt_redis *peer, int kind)
+static int moved_ask(seriatim_client *c, srt_redis *peer, int waits)
 {
-    srt_request *r = kind == PUSH_KIND_ROLE ? srt_role_request(&c->cluster, peer)
-                                            : srt_wait_request(&c->cluster, peer, 1, PUSH_ABSENCE_MS);
+    srt_request *r =
+        waits ? srt_wait_request(&c->cluster, peer, 1, PUSH_ABSENCE_MS) : srt_role_request(&c->cluster, peer);
     if (!r)
         return srt_client_fail(c, srt_fail_plain(&c->error, SERIATIM_NOMEM));
-    r->kind = kind;
+    r->kind = PUSH_KIND_ABSENCE;
     r->subject = c->push;
     return srt_client_send(c, r);
 }
@@ -60,7 +60,7 @@ static int ask_roles(seriatim_client *c)
     p->moved = MOVED_ASKED;
     for (i = 0; i < c->cluster.peer_count && c->failed == SERIATIM_OK; i++)
         if (c->cluster.peers[i]->mark & PUSH_MARK_ABSENT) {
-            moved_ask(c, c->cluster.peers[i], PUSH_KIND_ROLE);
+            moved_ask(c, c->cluster.peers[i], 0);
             p->absences++;
         }
     return c->failed;
@@ -83,22 +83,13 @@ int srt_push_follow_moved(seriatim_client *c)
     return 1;
 }
 
-/* A master that has no replica has nothing to wait for. */
-void srt_push_take_role(seriatim_client *c, const srt_reply *reply)
+void srt_push_take_absence(seriatim_client *c, const srt_reply *reply)
 {
-    int64_t replicas = srt_role_replicas(reply);
-    if (replicas < 0)
+    srt_replicated replicated = srt_replicated_of(reply);
+    if (replicated == SRT_REPLICATED_BY_NONE)
         srt_push_forget_moved(c->push);
-    if (replicas > 0 && c->push->moved)
-        moved_ask(c, c->answering, PUSH_KIND_ABSENCE);
-    else
-        c->push->absences--;
-}
-
-void srt_push_take_absence(seriatim_client *c, int64_t count)
-{
-    if (count < 1 && c->push->moved)
-        moved_ask(c, c->answering, PUSH_KIND_ROLE);
+    if (c->push->moved && replicated != SRT_REPLICATED)
+        moved_ask(c, c->answering, replicated == SRT_REPLICATED_ASK);
     else
         c->push->absences--;
 }

@@ -286,18 +286,18 @@ static int reshard_tell(seriatim_client *c, const reshard_state *s)
 }
 
 /* Who is no master any more, or has lost its connection, may not have the layout: it is read again. */
-static int reshard_on_role(seriatim_client *c, reshard_state *s, const srt_reply *reply)
+static int reshard_on_replicas(seriatim_client *c, reshard_state *s, const srt_reply *reply)
 {
-    int64_t replicas = srt_role_replicas(reply);
-    if (replicas < 0)
-        return reshard_anew(c);
-    return replicas > 0 ? reshard_ask_replicas(c, s, RESHARD_WAIT) : reshard_turn(c, s);
-}
-
-static int reshard_on_wait(seriatim_client *c, reshard_state *s, int64_t count)
-{
-    if (count >= 1)
+    switch (srt_replicated_of(reply)) {
+    case SRT_REPLICATED:
         return reshard_turn(c, s);
+    case SRT_REPLICATED_ASK:
+        return reshard_ask_replicas(c, s, RESHARD_WAIT);
+    case SRT_REPLICATED_BY_NONE:
+        return reshard_anew(c);
+    default:
+        break;
+    }
     if (++s->waits >= RESHARD_WAITS)
         return reshard_tell(c, s);
     srt_client_sleep(c, RESHARD_AGAIN_MS);
@@ -358,9 +358,8 @@ static int reshard_on_reply(seriatim_client *c, srt_request *r, const srt_reply 
     case RESHARD_OUTBOXES:
         return reshard_on_outboxes(c, s, reply);
     case RESHARD_ROLE:
-        return reshard_on_role(c, s, reply);
     case RESHARD_WAIT:
-        return reshard_on_wait(c, s, srt_token_int(&reply->tokens[0]));
+        return reshard_on_replicas(c, s, reply);
     case RESHARD_TURN:
         return --s->waiting > 0 ? SERIATIM_OK : reshard_tell(c, s);
     default:

@@ -503,8 +503,8 @@ int srt_written_stands(const srt_node *node, const srt_written *written); /* tha
  * Asks whether a replica has it. `like` says what the requests are for (kind, place, part, subject, number); their
  * answers go to srt_sure_answered, which may ask once more. An answer does not come if the connection ends.
  */
-srt_sure srt_sure_ask(srt_node *node, srt_written *written, const srt_request *like);
-srt_sure srt_sure_answered(srt_node *node, srt_written *written, const srt_request *r, const srt_reply *reply);
+srt_sure srt_sure_ask(srt_node *node, const srt_written *written, const srt_request *like);
+srt_sure srt_sure_answered(srt_node *node, const srt_written *written, const srt_request *r, const srt_reply *reply);
 
 /* generation.c */
 

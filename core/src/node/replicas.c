@@ -10,7 +10,6 @@ void srt_written_note(const srt_node *n, srt_written *w)
 {
     w->peer = n->answering->number;
     w->connection = n->answering->connections;
-    w->waits = 0;
 }
 
 static srt_redis *written_peer(const srt_node *n, const srt_written *w)
@@ -29,7 +28,7 @@ int srt_written_stands(const srt_node *n, const srt_written *w)
     return written_peer(n, w) != NULL;
 }
 
-static srt_sure sure_send(srt_node *n, srt_written *w, const srt_request *like, int waits)
+static srt_sure sure_send(srt_node *n, const srt_written *w, const srt_request *like, int waits)
 {
     srt_redis *p = written_peer(n, w);
     srt_request *r;
@@ -43,19 +42,17 @@ static srt_sure sure_send(srt_node *n, srt_written *w, const srt_request *like, 
     r->part = like->part;
     r->subject = like->subject;
     r->number = like->number;
-    w->waits = waits;
     return srt_cluster_send(&n->cluster, r) == SERIATIM_OK ? SRT_SURE_ASKED : SRT_SURE_LATER;
 }
 
-srt_sure srt_sure_ask(srt_node *n, srt_written *w, const srt_request *like)
+srt_sure srt_sure_ask(srt_node *n, const srt_written *w, const srt_request *like)
 {
     return sure_send(n, w, like, 0);
 }
 
-srt_sure srt_sure_answered(srt_node *n, srt_written *w, const srt_request *r, const srt_reply *reply)
+srt_sure srt_sure_answered(srt_node *n, const srt_written *w, const srt_request *r, const srt_reply *reply)
 {
     seriatim_error error;
-    int64_t replicas;
     if (srt_reply_status(&reply->tokens[0], &error) != SERIATIM_OK) {
         if (!n->moves.warned)
             srt_node_tell(n, SERIATIM_EVENT_WARNING, error.status,
@@ -64,10 +61,14 @@ srt_sure srt_sure_answered(srt_node *n, srt_written *w, const srt_request *r, co
         n->moves.warned = 1;
         return SRT_SURE_LATER;
     }
-    if (w->waits)
-        return srt_token_int(&reply->tokens[0]) >= 1 ? SRT_SURE : SRT_SURE_LATER;
-    replicas = srt_role_replicas(reply);
-    if (replicas < 0)
+    switch (srt_replicated_of(reply)) {
+    case SRT_REPLICATED:
+        return SRT_SURE;
+    case SRT_REPLICATED_ASK:
+        return sure_send(n, w, r, 1);
+    case SRT_REPLICATED_LATER:
+        return SRT_SURE_LATER;
+    default:
         return SRT_SURE_LOST;
-    return replicas == 0 ? SRT_SURE : sure_send(n, w, r, 1);
+    }
 }

@@ -62,8 +62,14 @@ typedef struct srt_redis {
 /* What a connection has written: its Redis (srt_redis.number), and which of its connections it was. */
 typedef struct srt_written {
     unsigned peer, connection;
-    int waits; /* the owner's: WAIT was sent, or ROLE before it */
 } srt_written;
+
+typedef enum srt_replicated {
+    SRT_REPLICATED,        /* a replica has it, or the master has none */
+    SRT_REPLICATED_ASK,    /* of ROLE: there are replicas, so WAIT is to be asked */
+    SRT_REPLICATED_LATER,  /* of WAIT: none has it yet */
+    SRT_REPLICATED_BY_NONE /* of ROLE: it is no master (any more) */
+} srt_replicated;
 
 /* Requests in their order. */
 typedef struct srt_request_list {
@@ -128,8 +134,8 @@ void srt_request_route(srt_request *r, int route, srt_redis *peer);
 /* ROLE, and WAIT for that number of replicas, on the connection that the peer has now. NULL: out of memory. */
 srt_request *srt_role_request(srt_cluster *cl, srt_redis *peer);
 srt_request *srt_wait_request(srt_cluster *cl, srt_redis *peer, int64_t replicas, int64_t timeout_ms);
-/* How many replicas the answer of ROLE lists; below 0: it is not that of a master. */
-int64_t srt_role_replicas(const srt_reply *reply);
+/* What the answer to ROLE, or to WAIT for one replica, says of what its connection has written before. */
+srt_replicated srt_replicated_of(const srt_reply *reply);
 /* As srt_session_send and srt_session_again. */
 int srt_cluster_send(srt_cluster *cl, srt_request *r);
 int srt_cluster_again(srt_cluster *cl, srt_request *r);

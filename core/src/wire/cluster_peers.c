@@ -260,11 +260,15 @@ srt_request *srt_wait_request(srt_cluster *cl, srt_redis *peer, int64_t replicas
     return r;
 }
 
-/* A master answers its word, its offset and a list of its replicas. */
-int64_t srt_role_replicas(const srt_reply *reply)
+/* To ROLE a master answers its word, its offset and a list of its replicas. */
+srt_replicated srt_replicated_of(const srt_reply *reply)
 {
     const srt_token *t = reply->tokens;
-    return reply->count >= 4 && srt_token_is(&t[1], "master") && t[3].type == SRT_ARRAY ? t[3].integer : -1;
+    if (t[0].type == SRT_INTEGER)
+        return t[0].integer >= 1 ? SRT_REPLICATED : SRT_REPLICATED_LATER;
+    if (reply->count < 4 || !srt_token_is(&t[1], "master") || t[3].type != SRT_ARRAY)
+        return SRT_REPLICATED_BY_NONE;
+    return t[3].integer > 0 ? SRT_REPLICATED_ASK : SRT_REPLICATED;
 }
 
 static int peer_is_up(const srt_redis *p)
