@@ -49,7 +49,7 @@ static void operators_record(lua_State *L, const void *records, size_t i)
     slu_set_text_or_nil(L, "error", record->error, record->error_len);
     slu_push_list(L, record->payload_count, operators_payload, record->payloads);
     lua_setfield(L, -2, "payloads");
-    slu_set_int(L, "payload_total", (int64_t)record->payload_total);
+    slu_set_int(L, "payloads_count", (int64_t)record->payload_total);
     slu_set_int(L, "fence", record->fence);
     slu_set_int(L, "shard", record->shard);
     slu_push_list(L, record->scheduled_count, operators_scheduled, record->scheduled);

@@ -75,7 +75,7 @@ static PyObject *operators_record(const void *records, size_t i)
          spy_set(dict, "retry_count", PyLong_FromLongLong(record->retry_count)) ||
          spy_set(dict, "error", spy_error_or_none(record->error, record->error_len)) ||
          spy_set(dict, "payloads", spy_list(record->payload_count, operators_payload, record->payloads)) ||
-         spy_set(dict, "payload_total", PyLong_FromSize_t(record->payload_total)) ||
+         spy_set(dict, "payloads_count", PyLong_FromSize_t(record->payload_total)) ||
          spy_set(dict, "fence", PyLong_FromLongLong(record->fence)) ||
          spy_set(dict, "shard", PyLong_FromUnsignedLong(record->shard)) ||
          spy_set(dict, "scheduled", spy_list(record->scheduled_count, operators_scheduled, record->scheduled)) ||

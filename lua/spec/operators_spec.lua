@@ -81,8 +81,8 @@ describe("queries", function()
       assert.same({ place, case[1] }, { place, table.concat(ids(case[2]), ",") })
     end
     assert.same({
-      { id = "c", perform_in = base + 3, retry_count = -1, payloads = { { "c", 3 } } },
-      { id = "a", perform_in = base + 2, retry_count = 0, payloads = { { "a", 2 } } },
+      { id = "c", perform_in = base + 3, retry_count = -1, payloads = { { "c", 3 } }, payloads_count = 1 },
+      { id = "a", perform_in = base + 2, retry_count = 0, payloads = { { "a", 2 } }, payloads_count = 1 },
     }, queries:fetch { "c", "nobody", "a" })
   end)
 
@@ -126,7 +126,7 @@ describe("queries", function()
     local dead = queries:morgue_fetch({ "a", "x" })
     assert.is_true(#dead == 1 and math.abs(dead[1].updated_at - now()) < 30)
     dead[1].updated_at = nil
-    assert.same({ { id = "a", payloads = { { "", 1 } }, error = "of a" } }, dead)
+    assert.same({ { id = "a", payloads = { { "", 1 } }, payloads_count = 1, error = "of a" } }, dead)
   end)
 
   it("pass stored errors through load_error", function()

@@ -100,7 +100,8 @@ describe("a push", function()
       { id = "1", perform_in = time + 2, payload = "v2", score = 3 },
       { id = "1", perform_in = time + 2, payload = "v3", score = 4 },
     })
-    local expected = { id = "1", payloads = { { "v1", 1 }, { "v2", 2 }, { "v3", 4 } }, retry_count = 0, perform_in = time }
+    local payloads = { { "v1", 1 }, { "v2", 2 }, { "v3", 4 } }
+    local expected = { id = "1", payloads = payloads, payloads_count = 3, retry_count = 0, perform_in = time }
     assert.same(expected, record("1"))
   end)
 

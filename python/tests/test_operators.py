@@ -76,8 +76,8 @@ def test_r_query_2_queries_list_what_waits_up_and_down() -> None:
     assert ids(queries.range_by_retry_count(-math.inf, "(0")) == ["c"]
     assert ids(queries.rev_range_by_retry_count("+inf", 0)) == ["b", "a"]
     assert queries.fetch(["c", "nobody", "a"]) == [
-        {"id": "c", "perform_in": base + 3.0, "retry_count": -1, "payloads": [("c", 3.0)]},
-        {"id": "a", "perform_in": base + 2.0, "retry_count": 0, "payloads": [("a", 2.0)]},
+        {"id": "c", "perform_in": base + 3.0, "retry_count": -1, "payloads": [("c", 3.0)], "payloads_count": 1},
+        {"id": "a", "perform_in": base + 2.0, "retry_count": 0, "payloads": [("a", 2.0)], "payloads_count": 1},
     ]
 
 
@@ -111,7 +111,8 @@ def test_r_morgue_5_r_query_6_queries_list_the_dead_and_what_runs() -> None:
     assert ids(queries.morgue_range_by_updated_at("-inf", "+inf")) == ["b", "a"]
     assert ids(queries.morgue_rev_range_by_updated_at("+inf", "-inf")) == ["a", "b"]
     (dead,) = queries.morgue_fetch(["a", "x"])
-    expected = {"id": "a", "updated_at": pytest.approx(now(), abs=30), "payloads": [("", 1.0)], "error": "of ['a']"}
+    stored = {"payloads": [("", 1.0)], "payloads_count": 1}
+    expected = {"id": "a", "updated_at": pytest.approx(now(), abs=30), **stored, "error": "of ['a']"}
     assert dead == expected
     gate.set()
 

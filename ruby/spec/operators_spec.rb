@@ -18,7 +18,7 @@ RSpec.describe "operators" do
     expect(queries.range_by_perform_in(time, time + 1).map { |r| r[:id] }).to eq(["a"])
     expect(queries.rev_range_by_perform_in(Float::INFINITY, time.to_i + 1).map { |r| r[:id] }).to eq(["1"])
     expect(queries.range_by_retry_count(0, Float::INFINITY).map { |r| r[:id] }).to eq(["a"])
-    expect(queries.fetch([1, :a]).last).to eq(id: "a", perform_in: time.to_f, retry_count: 1, payloads: [["", 2.0]])
+    expect(queries.fetch([1, :a]).last).to eq(id: "a", perform_in: time.to_f, retry_count: 1, payloads: [["", 2.0]], payloads_count: 1)
     expect { queries.range_by_retry_count(nil, 1) }.to raise_error(Seriatim::Invalid, /bound must be/)
   end
 

@@ -453,7 +453,7 @@ function VERBS:dead(words)
 end
 
 local function dead_row(record)
-  return { record.id, log.timestamp(record.updated_at), #record.payloads, first_line(record.error or "") }
+  return { record.id, log.timestamp(record.updated_at), record.payloads_count, first_line(record.error or "") }
 end
 
 ---Those whose error contains the text of --error.

@@ -7,12 +7,13 @@ local validate = require "seriatim.client.validate"
 
 local queries = {}
 
----A waiting, running or parked id. payloads are {payload, score}, by score; one that the codec cannot read is its bytes.
+---A waiting, running or parked id. payloads are {payload, score}, by score, at most 1,000; one that the codec cannot read is its bytes.
 ---@class seriatim.Record
 ---@field id string
 ---@field perform_in number  Unix seconds
 ---@field retry_count integer
 ---@field payloads any[][]
+---@field payloads_count integer  how many are stored
 ---@field error string?  of the last failure
 ---@field scheduled seriatim.Scheduled?  only fetch tells it, of ids that have scheduled payloads
 
@@ -35,10 +36,11 @@ local queries = {}
 ---@class seriatim.DeadRecord
 ---@field id string
 ---@field updated_at number  Unix seconds
----@field payloads any[][]
+---@field payloads any[][]  at most 1,000
+---@field payloads_count integer  how many are stored
 ---@field error string?
 
----A record of explain: the number of its payloads in place of them, and its state.
+---A record of explain: without its payloads, and with its state.
 ---@class seriatim.KnownRecord
 ---@field id string
 ---@field perform_in number?  Unix seconds; not of a dead id
@@ -86,8 +88,8 @@ local queries = {}
 ---@field id seriatim.Id?  only the payloads of this id; nil: of all ids
 
 local DEFAULT_LIMIT, MAX_LIMIT = 10, 100000
-local LIVING = { "id", "perform_in", "retry_count", "error" }
-local DEAD = { "id", "updated_at", "error" }
+local LIVING = { "id", "perform_in", "retry_count", "payloads_count", "error" }
+local DEAD = { "id", "updated_at", "payloads_count", "error" }
 local OPTIONS = { "limit" }
 local SCHEDULED_OPTIONS = { "limit", "id" }
 
@@ -160,7 +162,7 @@ local function known(row, fields)
     return nil
   end
   local made = head(row, fields)
-  made.payloads_count, made.state = row.payload_total, row.state
+  made.state = row.state
   return made
 end
 

@@ -514,7 +514,7 @@ def first_line(error: object) -> str:
 
 
 def dead_row(record: Any) -> list[Any]:
-    return [record["id"], _log.timestamp(record["updated_at"]), len(record["payloads"]), first_line(record.get("error", ""))]
+    return [record["id"], _log.timestamp(record["updated_at"]), record["payloads_count"], first_line(record.get("error", ""))]
 
 
 def scheduled_row(row: ScheduledJob) -> list[Any]:

@@ -24,6 +24,7 @@ class _Waiting(TypedDict):
     id: Id
     perform_in: float
     retry_count: int
+    payloads_count: int
 
 
 class _Scored(TypedDict, total=False):
@@ -66,8 +67,8 @@ class _HasScheduled(TypedDict, total=False):
 
 class Record(_Waiting, _Failed, _HasScheduled):
     """
-    A waiting, running, parked or scheduled id: perform_in in Unix seconds, payloads as (payload, score) by score. Only fetch tells what
-    is scheduled, of ids that have such payloads.
+    A waiting, running, parked or scheduled id: perform_in in Unix seconds, payloads as (payload, score) by score, at most 1,000;
+    payloads_count says how many are stored. Only fetch tells what is scheduled, of ids that have such payloads.
     """
 
     payloads: list[tuple[Any, float]]
@@ -76,25 +77,24 @@ class Record(_Waiting, _Failed, _HasScheduled):
 class _Dead(TypedDict):
     id: Id
     updated_at: float
+    payloads_count: int
 
 
 class DeadRecord(_Dead, _Failed):
-    """A dead id: updated_at in Unix seconds, payloads as (payload, score) by score."""
+    """A dead id: updated_at in Unix seconds, payloads as (payload, score) by score, at most 1,000 of the payloads_count that are stored."""
 
     payloads: list[tuple[Any, float]]
 
 
 class KnownRecord(_Waiting, _Failed):
-    """A record of explain: the number of its payloads in place of them, and its state: waiting, delayed, running, parked …"""
+    """A record of explain: without its payloads, and with its state: waiting, delayed, running, parked …"""
 
-    payloads_count: int
     state: str
 
 
 class KnownDeadRecord(_Dead, _Failed):
     """The same of a dead id."""
 
-    payloads_count: int
     state: str
 
 
@@ -226,15 +226,11 @@ class Queries:
         key = jobs.id_bytes(id)
         answer = pool.ask(lambda connection: connection.explain(self._worker._queue_settings(), key))
         shapes = {"job": KnownRecord, "behind": KnownRecord, "dead": KnownDeadRecord}
-        known = {part: answer[part] and self._known(answer[part], shape) for part, shape in shapes.items()}
+        known = {part: answer[part] and _head(answer[part], shape) for part, shape in shapes.items()}
         count, deliver_at = answer["scheduled"], answer.pop("deliver_at")
         known["scheduled"] = {"payloads_count": count, "deliver_at": deliver_at} if count else None
         history = [{**entry, "error": entry["error"] and stored_error.loaded(entry["error"])} for entry in answer["history"]]
         return cast(Explanation, {**answer, **known, "history": history})
-
-    def _known(self, row: dict[str, Any], shape: type[Any]) -> dict[str, Any]:
-        """A record of explain, which reads no payloads."""
-        return _head({**row, "payloads_count": row["payload_total"]}, shape)
 
     def _ask(
         self,

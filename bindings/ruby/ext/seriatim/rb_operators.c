@@ -95,7 +95,7 @@ static VALUE operators_record(const seriatim_record *record)
     SET(hash, "retry_count", LL2NUM(record->retry_count));
     SET(hash, "error", operators_text_or_nil(record->error, record->error_len));
     SET(hash, "payloads", operators_payloads(record));
-    SET(hash, "payload_total", SIZET2NUM(record->payload_total));
+    SET(hash, "payloads_count", SIZET2NUM(record->payload_total));
     SET(hash, "fence", LL2NUM(record->fence));
     SET(hash, "shard", UINT2NUM(record->shard));
     SET(hash, "scheduled", operators_scheduled(record));

@@ -274,7 +274,7 @@ module Seriatim
         return print_json(records) if @options[:json]
 
         print_table([%i[id died payloads error],
-                     *records.map { |r| [r[:id], Log.timestamp(Time.at(r[:updated_at])), r[:payloads].size, first_line(r[:error])] }])
+                     *records.map { |r| [r[:id], Log.timestamp(Time.at(r[:updated_at])), r[:payloads_count], first_line(r[:error])] }])
       end
 
       def dead_records(queries, ids, limit)

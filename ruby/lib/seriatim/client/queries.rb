@@ -2,16 +2,16 @@
 
 module Seriatim
   # What is in a worker's queue: `OrderWorker.queries`. Records are Hashes: id, perform_in (Unix seconds), retry_count,
-  # payloads ([[payload, score], ...] by score) and, where there is one, error. Dead ones: id, updated_at (Unix
-  # seconds), payloads, error. A payload that the codec cannot read is given as its bytes.
+  # payloads ([[payload, score], ...] by score, at most 1,000), payloads_count (how many are stored) and, where there is one, error.
+  # Dead ones: id, updated_at (Unix seconds), payloads, payloads_count, error. A payload that the codec cannot read is given as its bytes.
   #
   # Scheduled payloads are Hashes: id, payload, deliver_at and pushed_at (Unix seconds), handle and, if the push gave one, score.
   #
   # Ranges take bounds as Redis has them: ids "-", "+", "[from" or "(after"; numbers 5, "(5", "-inf", "+inf". The rev_
   # forms descend and take the greater bound first, as Redis does.
   class Queries
-    WAITING = %i[id perform_in retry_count payloads error].freeze
-    DEAD = %i[id updated_at payloads error].freeze
+    WAITING = %i[id perform_in retry_count payloads_count error].freeze
+    DEAD = %i[id updated_at payloads_count error].freeze
     private_constant :WAITING, :DEAD
 
     def initialize(worker)
@@ -91,9 +91,8 @@ module Seriatim
     def parked(limit: 10) = ask("parked", WAITING, limit: limit)
 
     # Why the id is or is not running.
-    # @return [Hash] text (one sentence), job, behind, dead (nil, or a record with its state, and with payloads_count, the
-    #   number of its payloads, in place of payloads), scheduled (nil, or payloads_count and the first deliver_at), owner (or nil),
-    #   owner_alive, paused, lease, fence,
+    # @return [Hash] text (one sentence), job, behind, dead (nil, or a record with its state and without its payloads), scheduled (nil, or
+    #   payloads_count and the first deliver_at), owner (or nil), owner_alive, paused, lease, fence,
     #   remembered_score (or nil: jobs whose own score is not above it are stale) and remembered_until, now (Unix seconds), history: the last events of the id, the
     #   latest last, where the worker has history_per_id: hashes of text (a line for a reader), event ("pushed", "claimed", "failed" …), at and
     #   due (Unix seconds), fence, payloads_count, node and error; nil for what an event does not have
@@ -129,9 +128,7 @@ module Seriatim
     def scheduled_payload(row) = row.merge(payload: loaded(row[:payload]) { @worker.payload_codec.load(row[:payload]) })
 
     # A record of explain, which reads no payloads.
-    def known(row, fields)
-      row && head(row, fields - [:payloads]).merge(payloads_count: row[:payload_total], state: row[:state])
-    end
+    def known(row, fields) = row && head(row, [*fields, :state])
 
     def record(row, fields)
       codec = @worker.payload_codec
@@ -145,7 +142,7 @@ module Seriatim
       { count: row[:scheduled_total], deliver_at: row[:deliver_at], payloads: row[:scheduled].map { |one| scheduled_payload(one) } }
     end
 
-    # A record whose payloads are still as they are stored.
+    # A record without its payloads.
     def head(row, fields)
       record = row.slice(*fields)
       error = record[:error]

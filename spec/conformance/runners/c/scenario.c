@@ -374,6 +374,7 @@ static void compare_record(check *c, const value *wanted, const seriatim_record 
     compare(c, value_get(wanted, "perform_in"), found_number(r->perform_in), "perform_in");
     compare(c, value_get(wanted, "updated_at"), found_number(r->updated_at), "updated_at");
     compare(c, value_get(wanted, "retry_count"), found_number((double)r->retry_count), "retry_count");
+    compare(c, value_get(wanted, "payloads_count"), found_number((double)r->payload_total), "payloads_count");
     compare(c, value_get(wanted, "error"), error.len ? found_text(error) : found_nothing(), "error");
     compare_scheduled(c, value_get(wanted, "scheduled"), r, raw);
     if (value_get(wanted, "deliver_at") && r->scheduled_count)
