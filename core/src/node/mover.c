@@ -29,7 +29,6 @@ static srt_mover *mover_new(srt_node *n, srt_shard *s, const srt_layout *layout)
         return NULL;
     m->layout = *layout;
     m->limit = MOVE_FIRST_LIMIT;
-    m->catch_pause_ms = 1;
     m->pause_ms = MOVE_RETRY_MS;
     srt_move_scan_begin(m);
     srt_bytes_init(&m->slice, n->mem);
@@ -88,7 +87,7 @@ static int is_its_turn(srt_node *n, srt_shard *s, int64_t now)
         return 1;
     if (n->moves.shard)
         return 0; /* it is woken when that one rests */
-    if (now < n->moves.at && s->mover->step != SRT_MOVE_CATCH) {
+    if (now < n->moves.at) {
         srt_node_wake(n, s, n->moves.at);
         return 0;
     }
@@ -245,8 +244,6 @@ static void mover_choose(srt_node *n, srt_shard *s, int64_t now)
         srt_move_anew(n, s, 0, now); /* likewise */
     } else if (m->finishes) {
         srt_move_go(n, s, SRT_MOVE_ASK, now);
-    } else if (now >= m->catch_at) {
-        srt_move_go(n, s, SRT_MOVE_CATCH, now);
     } else if (m->found_total && (is_over || m->found_total >= MOVE_FOUND || m->found_counts[fullest(m)] >= m->limit)) {
         m->target = fullest(m);
         srt_move_go(n, s, SRT_MOVE_OPEN, now);
@@ -313,7 +310,7 @@ void srt_mover_answered(srt_node *n, srt_request *r, const srt_reply *reply, int
         mover_scan_answered(n, s, reply, now);
     else if (m->step == SRT_MOVE_ASK && srt_reply_is_list(reply, 3) && srt_token_int(&reply->tokens[1]) == 0)
         asked(n, s, now);
-    else if (m->step == SRT_MOVE_ASK || m->step == SRT_MOVE_OPEN || m->step == SRT_MOVE_CATCH)
+    else if (m->step == SRT_MOVE_ASK || m->step == SRT_MOVE_OPEN)
         srt_move_opened(n, s, reply, now);
     else if (m->step >= SRT_MOVE_TICK)
         srt_move_end_answered(n, s, reply, now);
@@ -348,13 +345,7 @@ void srt_mover_step(srt_node *n, srt_shard *s, int leaving, int64_t now)
     m = s->mover;
     if (m->asking || (m->step == SRT_MOVE_REST && s->index > 0))
         return;
-    if (m->step == SRT_MOVE_SCAN || m->step == SRT_MOVE_OPEN) {
-        if (now >= m->catch_at)
-            m->step = SRT_MOVE_CATCH; /* what follows it is chosen anew */
-        else
-            srt_node_wake(n, s, m->catch_at);
-    }
-    if (now < m->at && m->step != SRT_MOVE_CATCH)
+    if (now < m->at)
         srt_node_wake(n, s, m->at);
     else if (is_its_turn(n, s, now))
         step_send(n, s, now);

@@ -5,9 +5,6 @@
  * The node has a mover for each shard that it owns and that ids leave. A batch is at most 100 ids, all of one
  * destination unless another mover opened it; only one mover of a node works at a time. Nothing is remembered that the
  * next owner of the shard would need: a mover begins by asking for an open batch.
- *
- * An id that runs is flagged, and stands still from the end of its run until it has moved. So the mover looks for such
- * ids every few milliseconds, also while it rests, and takes them, whatever their destinations.
  */
 #ifndef SRT_MOVER_H
 #define SRT_MOVER_H
@@ -19,7 +16,6 @@
 typedef enum srt_move_step {
     SRT_MOVE_ASK,       /* is a batch open? */
     SRT_MOVE_SCAN,      /* which ids are to leave? */
-    SRT_MOVE_CATCH,     /* opens a batch of ids whose run has ended since they were to leave */
     SRT_MOVE_OPEN,      /* opens a batch */
     SRT_MOVE_OPENED,    /* are the replicas told of it? */
     SRT_MOVE_SLICE_OUT, /* reads payloads that lie outside of the parts */
@@ -76,10 +72,7 @@ struct srt_mover {
     srt_bytes slice;
     int64_t opened_at;
     int has_slices;
-    int caught;         /* it was opened by SRT_MOVE_CATCH */
-    int64_t catch_at;   /* when such ids are looked for again */
-    int catch_pause_ms; /* behind that */
-    unsigned limit;     /* ids of the next batch */
+    unsigned limit; /* ids of the next batch */
 
     unsigned asked; /* shard that is told the tick, or asked whether it is out */
 };

@@ -10,8 +10,6 @@
 #define BATCH_REST 4 /* times as long as the batch took, while jobs wait in the shard */
 #define BATCH_REST_MOST_MS 400
 #define BATCH_FULL_MS 1000 /* until a Redis that is full is tried again */
-#define CATCH_MS 5         /* until ids are looked for again that ran when they were to leave; it doubles */
-#define CATCH_MOST_MS 100
 
 /* ---- Requests -------------------------------------------------------------------------------- */
 
@@ -21,8 +19,6 @@ static srt_request *depart_request(srt_node *n, srt_shard *s)
     srt_mover *m = s->mover;
     srt_request *r = srt_move_request(n, s, s->index, srt_script_depart);
     unsigned count;
-    if (r && m->step == SRT_MOVE_CATCH)
-        srt_request_text(r, "");
     for (count = 0; r && m->step == SRT_MOVE_OPEN && count < m->limit && m->found[m->target]; count++) {
         srt_move_id *id = m->found[m->target];
         srt_request_arg(r, srt_move_id_bytes(id), id->id_len);
@@ -102,10 +98,8 @@ void srt_move_batch_send(srt_node *n, srt_shard *s, int64_t now)
                      : m->step == SRT_MOVE_ARRIVE   ? arrive_request(n, s)
                      : m->step == SRT_MOVE_DEPARTED ? departed_request(n, s)
                                                     : depart_request(n, s);
-    if (m->step == SRT_MOVE_ASK || m->step == SRT_MOVE_OPEN || m->step == SRT_MOVE_CATCH) {
+    if (m->step == SRT_MOVE_ASK || m->step == SRT_MOVE_OPEN)
         m->opened_at = now;
-        m->caught = m->step == SRT_MOVE_CATCH;
-    }
     srt_move_send(n, s, r, now);
 }
 
@@ -137,32 +131,12 @@ static int batch_take(srt_node *n, srt_mover *m, const srt_reply *reply)
     return SERIATIM_OK;
 }
 
-/* Their runs may end soon. */
-static void catch_soon(srt_mover *m, int64_t now)
-{
-    m->catch_pause_ms = CATCH_MS;
-    m->catch_at = now + CATCH_MS;
-}
-
-/* What the mover rests behind the last batch is not shortened. */
-static void caught_nothing(srt_node *n, srt_shard *s, int64_t now)
-{
-    srt_mover *m = s->mover;
-    m->catch_at = now + m->catch_pause_ms;
-    m->catch_pause_ms = m->catch_pause_ms * 2 < CATCH_MOST_MS ? m->catch_pause_ms * 2 : CATCH_MOST_MS;
-    srt_move_rest(n, s, n->moves.at > now ? n->moves.at - now : 0, now);
-}
-
 void srt_move_opened(srt_node *n, srt_shard *s, const srt_reply *reply, int64_t now)
 {
     srt_mover *m = s->mover;
     if (!srt_move_is_list(n, s, reply, 3, now))
         return;
-    if (srt_token_int(&reply->tokens[3]) > 0)
-        catch_soon(m, now);
     if (srt_token_int(&reply->tokens[1]) == 0) {
-        if (m->caught)
-            caught_nothing(n, s, now);
         n->moves.table->choose(n, s, now); /* all of these ids run, or have gone */
         return;
     }
@@ -264,11 +238,9 @@ static void batch_ended(srt_node *n, srt_shard *s, int64_t now)
 {
     srt_mover *m = s->mover;
     int64_t took = now - m->opened_at, rest = BATCH_REST * took;
-    if (m->caught)
-        catch_soon(m, now);
-    if (!m->caught && !m->has_slices && took < BATCH_SHORT_MS)
+    if (!m->has_slices && took < BATCH_SHORT_MS)
         m->limit = m->limit * 2 < BATCH_MOST ? m->limit * 2 : BATCH_MOST;
-    if (!m->caught && !m->has_slices && took > BATCH_LONG_MS)
+    if (!m->has_slices && took > BATCH_LONG_MS)
         m->limit = m->limit / 2 > BATCH_LEAST ? m->limit / 2 : BATCH_LEAST;
     srt_move_rest(n, s, is_busy(s) ? (rest < BATCH_REST_MOST_MS ? rest : BATCH_REST_MOST_MS) : 0, now);
     n->moves.table->choose(n, s, now);
