@@ -2,7 +2,8 @@
 -- DEPART: takes ids that are to lie in other shards out of this one, into a batch: they lie there until departed.lua says that they have arrived.
 -- If a batch is open, it is returned instead, so any number of movers may work at once.
 -- KEYS: the shard's
--- ARGV: 1 generation, 2.. id, extra (of foreign.lua), ..., at most 100 ids; others than those that are to leave are passed over. None: an open batch is asked for
+-- ARGV: 1 generation, 2.. id, extra (of foreign.lua), ..., at most 100 ids; others than those that are to leave are passed over. None: an open batch is asked for.
+--       2 '': ids whose run has ended since they were to leave, whatever their destinations: no claim takes them any more
 -- Returns {sequence of the batch ('0': there is none), tick, ids that stay, id, part, letters, ...}: part is for arrive.lua; letters: what
 --   of it goes in slices before (parts.lua). ids that stay: they run, and leave with a later batch when their run has ended, or a
 --   node has to tell of them. A batch ends at some 256 KiB; what it leaves is to be given again. The id '' is the shard itself: its part
@@ -29,10 +30,14 @@ local open_batch = call('HGETALL', LEAVING)
 if open_batch[1] or not ARGV[2] then return answer_of(open_batch) end
 local is_foreign = foreign_test()
 if not is_foreign then return answer_of({}) end
-if #ARGV % 2 == 0 or #ARGV > 201 then return error_reply('ERR wrong number of arguments') end
+local catches = #ARGV == 2 and ARGV[2] == ''
+if not catches and (#ARGV % 2 == 0 or #ARGV > 201) then return error_reply('ERR wrong number of arguments') end
 
 local ids, extras = {}, {}
-for i = 2, #ARGV, 2 do
+for _, id in ipairs(catches and call('ZRANGE', PREFIX .. 'moving', 0, 49) or {}) do
+  if is_foreign(id) then ids[#ids + 1], extras[id] = id, {} end
+end
+for i = 2, catches and 0 or #ARGV, 2 do
   local id, extra = ARGV[i], ARGV[i + 1]
   if is_foreign(id) then
     if not extras[id] then ids[#ids + 1], extras[id] = id, {} end

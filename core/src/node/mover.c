@@ -9,6 +9,7 @@
 #define MOVE_RETRY_MS 20 /* first pause after a refusal; it doubles */
 #define MOVE_RETRY_MOST_MS 1000
 #define MOVE_REFUSED_MS 1000   /* pause after an error that another layout does not explain */
+#define MOVE_SCAN_REST_MS 5    /* behind so much of a scan the mover rests */
 #define MOVE_SCAN_AGAIN_MS 100 /* between scans that find only ids that run */
 
 static const char *const move_kinds[] = {"jobs", "scheduled", "dead", "scores", "events", "notices", "outboxes"};
@@ -29,6 +30,7 @@ static srt_mover *mover_new(srt_node *n, srt_shard *s, const srt_layout *layout)
         return NULL;
     m->layout = *layout;
     m->limit = MOVE_FIRST_LIMIT;
+    m->catch_pause_ms = 1;
     m->pause_ms = MOVE_RETRY_MS;
     srt_move_scan_begin(m);
     srt_bytes_init(&m->slice, n->mem);
@@ -87,7 +89,7 @@ static int is_its_turn(srt_node *n, srt_shard *s, int64_t now)
         return 1;
     if (n->moves.shard)
         return 0; /* it is woken when that one rests */
-    if (now < n->moves.at) {
+    if (now < n->moves.at && s->mover->step != SRT_MOVE_CATCH) {
         srt_node_wake(n, s, n->moves.at);
         return 0;
     }
@@ -99,8 +101,7 @@ static void mover_scan_send(srt_node *n, srt_shard *s, int64_t now)
 {
     srt_mover *m = s->mover;
     srt_request *r = srt_move_request(n, s, s->index, srt_script_foreign);
-    if (!m->scanning)
-        m->scan_began = now;
+    m->scan_asked = now;
     if (r) {
         srt_request_text(r, move_kinds[m->kind]);
         srt_request_text(r, m->cursor);
@@ -201,6 +202,8 @@ static void mover_scan_answered(srt_node *n, srt_shard *s, const srt_reply *repl
         srt_written_note(n, &m->scanned);
     }
     m->scanning = 1;
+    m->scan_ms += now - m->scan_asked;
+    m->unrested_ms += now - m->scan_asked;
     for (i = 3; i + 1 < reply->count; i += 2)
         if (!mover_scan_keep(n, s, &t[i], &t[i + 1])) {
             srt_move_anew(n, s, MOVE_REFUSED_MS, now);
@@ -208,6 +211,10 @@ static void mover_scan_answered(srt_node *n, srt_shard *s, const srt_reply *repl
         }
     if (strcmp(m->cursor, "0") == 0)
         m->kind++;
+    if (m->unrested_ms >= MOVE_SCAN_REST_MS) {
+        srt_move_rest_behind(n, s, m->unrested_ms, now);
+        m->unrested_ms = 0;
+    }
     mover_choose(n, s, now);
 }
 
@@ -220,20 +227,29 @@ static unsigned fullest(const srt_mover *m)
     return best;
 }
 
-/* A scan that has found only what cannot leave yet is repeated after a while, the longer it took the later. */
+/*
+ * A scan that has found something is repeated: at once if ids have left, or else, because all of them run, after a
+ * while, the longer its calls took the later.
+ */
 static void mover_scan_ended(srt_node *n, srt_shard *s, int64_t now)
 {
     srt_mover *m = s->mover;
-    int64_t pause = 4 * (now - m->scan_began);
+    int64_t pause = m->has_moved ? 0 : 4 * m->scan_ms > MOVE_SCAN_AGAIN_MS ? 4 * m->scan_ms : MOVE_SCAN_AGAIN_MS;
     if (m->listed == 0) {
         srt_move_go(n, s, SRT_MOVE_TICK, now);
         return;
     }
     srt_move_scan_begin(m);
     m->step = SRT_MOVE_SCAN;
-    m->at = now + (pause > MOVE_SCAN_AGAIN_MS ? pause : MOVE_SCAN_AGAIN_MS);
+    m->at = now + pause;
     srt_move_rest(n, s, 0, now);
     srt_node_wake(n, s, m->at);
+}
+
+/* When are ids looked for whose run has ended? */
+static int64_t catch_due(const srt_node *n, const srt_mover *m)
+{
+    return m->catch_at > n->moves.catch_at ? m->catch_at : n->moves.catch_at;
 }
 
 static void mover_choose(srt_node *n, srt_shard *s, int64_t now)
@@ -244,6 +260,8 @@ static void mover_choose(srt_node *n, srt_shard *s, int64_t now)
         srt_move_anew(n, s, 0, now); /* likewise */
     } else if (m->finishes) {
         srt_move_go(n, s, SRT_MOVE_ASK, now);
+    } else if (now >= catch_due(n, m)) {
+        srt_move_go(n, s, SRT_MOVE_CATCH, now);
     } else if (m->found_total && (is_over || m->found_total >= MOVE_FOUND || m->found_counts[fullest(m)] >= m->limit)) {
         m->target = fullest(m);
         srt_move_go(n, s, SRT_MOVE_OPEN, now);
@@ -310,7 +328,7 @@ void srt_mover_answered(srt_node *n, srt_request *r, const srt_reply *reply, int
         mover_scan_answered(n, s, reply, now);
     else if (m->step == SRT_MOVE_ASK && srt_reply_is_list(reply, 3) && srt_token_int(&reply->tokens[1]) == 0)
         asked(n, s, now);
-    else if (m->step == SRT_MOVE_ASK || m->step == SRT_MOVE_OPEN)
+    else if (m->step == SRT_MOVE_ASK || m->step == SRT_MOVE_OPEN || m->step == SRT_MOVE_CATCH)
         srt_move_opened(n, s, reply, now);
     else if (m->step >= SRT_MOVE_TICK)
         srt_move_end_answered(n, s, reply, now);
@@ -345,7 +363,13 @@ void srt_mover_step(srt_node *n, srt_shard *s, int leaving, int64_t now)
     m = s->mover;
     if (m->asking || (m->step == SRT_MOVE_REST && s->index > 0))
         return;
-    if (now < m->at)
+    if (m->step == SRT_MOVE_SCAN || m->step == SRT_MOVE_OPEN) {
+        if (now >= catch_due(n, m))
+            m->step = SRT_MOVE_CATCH; /* what follows it is chosen anew */
+        else
+            srt_node_wake(n, s, catch_due(n, m));
+    }
+    if (now < m->at && m->step != SRT_MOVE_CATCH)
         srt_node_wake(n, s, m->at);
     else if (is_its_turn(n, s, now))
         step_send(n, s, now);

@@ -5,6 +5,9 @@
  * The node has a mover for each shard that it owns and that ids leave. A batch is at most 100 ids, all of one
  * destination unless another mover opened it; only one mover of a node works at a time. Nothing is remembered that the
  * next owner of the shard would need: a mover begins by asking for an open batch.
+ *
+ * An id that runs is flagged, and stands still from the end of its run until it has moved. So the mover looks for such
+ * ids every few milliseconds, also while it rests, and takes them, whatever their destinations.
  */
 #ifndef SRT_MOVER_H
 #define SRT_MOVER_H
@@ -16,6 +19,7 @@
 typedef enum srt_move_step {
     SRT_MOVE_ASK,       /* is a batch open? */
     SRT_MOVE_SCAN,      /* which ids are to leave? */
+    SRT_MOVE_CATCH,     /* opens a batch of ids whose run has ended since they were to leave */
     SRT_MOVE_OPEN,      /* opens a batch */
     SRT_MOVE_OPENED,    /* are the replicas told of it? */
     SRT_MOVE_SLICE_OUT, /* reads payloads that lie outside of the parts */
@@ -54,8 +58,10 @@ struct srt_mover {
     /* The scan. */
     size_t kind; /* what is looked through; after the last one the scan has ended */
     char cursor[SRT_MOVE_NUMBER], mark[SRT_MOVE_NUMBER];
-    srt_written scanned; /* the connection on which it began */
-    int64_t scan_began;
+    srt_written scanned;          /* the connection on which it began */
+    int64_t scan_asked, scan_ms;  /* when its last call was sent, and how long its calls have taken */
+    int64_t unrested_ms;          /* of them, since the mover has rested */
+    int has_moved;                /* a batch of what it has found has left */
     size_t listed;                /* ids that it has found */
     srt_move_id **found;          /* of each destination: ids that no batch has taken */
     unsigned *found_counts;       /* their number */
@@ -72,7 +78,10 @@ struct srt_mover {
     srt_bytes slice;
     int64_t opened_at;
     int has_slices;
-    unsigned limit; /* ids of the next batch */
+    int caught;         /* it was opened by SRT_MOVE_CATCH */
+    int64_t catch_at;   /* when such ids are looked for again */
+    int catch_pause_ms; /* behind that */
+    unsigned limit;     /* ids of the next batch */
 
     unsigned asked; /* shard that is told the tick, or asked whether it is out */
 };
@@ -103,6 +112,8 @@ void srt_move_go(srt_node *node, srt_shard *shard, srt_move_step step, int64_t n
 void srt_move_anew(srt_node *node, srt_shard *shard, int64_t pause_ms, int64_t now);
 /* The mover sends nothing for rest_ms, so that jobs and other movers get their turn. */
 void srt_move_rest(srt_node *node, srt_shard *shard, int64_t rest_ms, int64_t now);
+/* The same behind what took so long: four times as long while jobs wait in the shard, or else not at all. */
+void srt_move_rest_behind(srt_node *node, srt_shard *shard, int64_t took_ms, int64_t now);
 /* Asks whether the replicas have what this answer has told; then the step is done. */
 void srt_move_make_sure(srt_node *node, srt_shard *shard, srt_move_step step, int64_t now);
 void srt_move_take_sure(srt_node *node, srt_shard *shard, srt_sure sure, int64_t now);

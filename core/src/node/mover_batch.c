@@ -7,9 +7,10 @@
 #define BATCH_LONG_MS 25  /* and one that took more by a smaller one: an id stands still for less than 50 ms */
 #define BATCH_LEAST 8
 #define BATCH_MOST 100
-#define BATCH_REST 4 /* times as long as the batch took, while jobs wait in the shard */
-#define BATCH_REST_MOST_MS 400
 #define BATCH_FULL_MS 1000 /* until a Redis that is full is tried again */
+#define CATCH_MS 5         /* until ids are looked for again that ran when they were to leave; it doubles */
+#define CATCH_MOST_MS 100
+#define CATCH_REST 3 /* times as long as one took: until the next one of any mover */
 
 /* ---- Requests -------------------------------------------------------------------------------- */
 
@@ -19,6 +20,8 @@ static srt_request *depart_request(srt_node *n, srt_shard *s)
     srt_mover *m = s->mover;
     srt_request *r = srt_move_request(n, s, s->index, srt_script_depart);
     unsigned count;
+    if (r && m->step == SRT_MOVE_CATCH)
+        srt_request_text(r, "");
     for (count = 0; r && m->step == SRT_MOVE_OPEN && count < m->limit && m->found[m->target]; count++) {
         srt_move_id *id = m->found[m->target];
         srt_request_arg(r, srt_move_id_bytes(id), id->id_len);
@@ -98,8 +101,10 @@ void srt_move_batch_send(srt_node *n, srt_shard *s, int64_t now)
                      : m->step == SRT_MOVE_ARRIVE   ? arrive_request(n, s)
                      : m->step == SRT_MOVE_DEPARTED ? departed_request(n, s)
                                                     : depart_request(n, s);
-    if (m->step == SRT_MOVE_ASK || m->step == SRT_MOVE_OPEN)
+    if (m->step == SRT_MOVE_ASK || m->step == SRT_MOVE_OPEN || m->step == SRT_MOVE_CATCH) {
         m->opened_at = now;
+        m->caught = m->step == SRT_MOVE_CATCH;
+    }
     srt_move_send(n, s, r, now);
 }
 
@@ -131,12 +136,38 @@ static int batch_take(srt_node *n, srt_mover *m, const srt_reply *reply)
     return SERIATIM_OK;
 }
 
+/* Their runs may end soon. */
+static void catch_soon(srt_mover *m, int64_t now)
+{
+    m->catch_pause_ms = CATCH_MS;
+    m->catch_at = now + CATCH_MS;
+}
+
+/* Also the movers of all shards together must not catch all the time: scans and other batches would get no turn. */
+static void catch_ended(srt_node *n, srt_shard *s, int64_t now)
+{
+    n->moves.catch_at = now + CATCH_REST * (now - s->mover->opened_at);
+    srt_move_rest(n, s, n->moves.at > now ? n->moves.at - now : 0, now);
+}
+
+static void caught_nothing(srt_node *n, srt_shard *s, int64_t now)
+{
+    srt_mover *m = s->mover;
+    m->catch_at = now + m->catch_pause_ms;
+    m->catch_pause_ms = m->catch_pause_ms * 2 < CATCH_MOST_MS ? m->catch_pause_ms * 2 : CATCH_MOST_MS;
+    catch_ended(n, s, now);
+}
+
 void srt_move_opened(srt_node *n, srt_shard *s, const srt_reply *reply, int64_t now)
 {
     srt_mover *m = s->mover;
     if (!srt_move_is_list(n, s, reply, 3, now))
         return;
+    if (srt_token_int(&reply->tokens[3]) > 0)
+        catch_soon(m, now);
     if (srt_token_int(&reply->tokens[1]) == 0) {
+        if (m->caught)
+            caught_nothing(n, s, now);
         n->moves.table->choose(n, s, now); /* all of these ids run, or have gone */
         return;
     }
@@ -228,21 +259,25 @@ void srt_move_arrived(srt_node *n, srt_shard *s, int64_t now)
     srt_move_go(n, s, SRT_MOVE_DEPARTED, now);
 }
 
-static int is_busy(const srt_shard *s)
-{
-    return s->ready.count || s->running || s->more || s->claiming;
-}
-
-/* The next batch is larger or smaller, by the time that this one took. */
+/*
+ * The next batch is larger or smaller, by the time that this one took. One of ids whose run has ended cuts no rest
+ * short and adds nothing to it.
+ */
 static void batch_ended(srt_node *n, srt_shard *s, int64_t now)
 {
     srt_mover *m = s->mover;
-    int64_t took = now - m->opened_at, rest = BATCH_REST * took;
-    if (!m->has_slices && took < BATCH_SHORT_MS)
-        m->limit = m->limit * 2 < BATCH_MOST ? m->limit * 2 : BATCH_MOST;
-    if (!m->has_slices && took > BATCH_LONG_MS)
-        m->limit = m->limit / 2 > BATCH_LEAST ? m->limit / 2 : BATCH_LEAST;
-    srt_move_rest(n, s, is_busy(s) ? (rest < BATCH_REST_MOST_MS ? rest : BATCH_REST_MOST_MS) : 0, now);
+    int64_t took = now - m->opened_at;
+    m->has_moved = 1;
+    if (m->caught) {
+        catch_soon(m, now);
+        catch_ended(n, s, now);
+    } else {
+        if (!m->has_slices && took < BATCH_SHORT_MS)
+            m->limit = m->limit * 2 < BATCH_MOST ? m->limit * 2 : BATCH_MOST;
+        if (!m->has_slices && took > BATCH_LONG_MS)
+            m->limit = m->limit / 2 > BATCH_LEAST ? m->limit / 2 : BATCH_LEAST;
+        srt_move_rest_behind(n, s, took, now);
+    }
     n->moves.table->choose(n, s, now);
 }
 

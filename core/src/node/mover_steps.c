@@ -3,7 +3,9 @@
 
 #include <string.h>
 
-#define MOVE_RETRY_MS 20     /* after what was lost with a connection */
+#define MOVE_RETRY_MS 20 /* after what was lost with a connection */
+#define MOVE_REST 4      /* times as long as something took, while jobs wait in the shard */
+#define MOVE_REST_MOST_MS 400
 #define MOVE_REFUSED_MS 1000 /* pause after an error that another layout does not explain */
 
 /* ---- Ids ------------------------------------------------------------------------------------- */
@@ -77,6 +79,8 @@ void srt_move_scan_begin(srt_mover *m)
 {
     m->kind = 0;
     m->scanning = 0;
+    m->scan_ms = 0;
+    m->has_moved = 0;
     m->listed = 0;
     strcpy(m->cursor, "0");
 }
@@ -94,6 +98,13 @@ void srt_move_rest(srt_node *n, srt_shard *s, int64_t rest_ms, int64_t now)
         if (n->shards[i]->mover && n->shards[i] != s)
             srt_node_wake(n, n->shards[i], n->moves.at);
     srt_node_wake(n, s, n->moves.at + 1);
+}
+
+void srt_move_rest_behind(srt_node *n, srt_shard *s, int64_t took, int64_t now)
+{
+    int is_busy = s->ready.count || s->running || s->more || s->claiming;
+    int64_t rest = MOVE_REST * took < MOVE_REST_MOST_MS ? MOVE_REST * took : MOVE_REST_MOST_MS;
+    srt_move_rest(n, s, is_busy ? rest : 0, now);
 }
 
 /* ---- Requests -------------------------------------------------------------------------------- */

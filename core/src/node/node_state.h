@@ -322,6 +322,7 @@ struct srt_node {
     struct {
         srt_shard *shard; /* whose mover works; NULL: none */
         int64_t at;       /* when the next one may */
+        int64_t catch_at; /* when ids may be looked for again whose run has ended */
         int64_t serial;   /* of the last request */
         const srt_move_table *table;
         int warned; /* the host was told once that ROLE or WAIT was refused */
