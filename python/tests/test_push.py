@@ -47,6 +47,7 @@ def test_r_push_3_payload_score_and_time_have_defaults(recorder: Any) -> None:
         "retry_count": -1,
         "perform_in": pytest.approx(now(), abs=20),
         "payloads": [("", pytest.approx(now(), abs=20))],
+        "payloads_count": 1,
     }
 
 
@@ -114,6 +115,7 @@ def test_r_fold_1_a_push_onto_a_waiting_id_unites_payloads_keeping_time_and_retr
     assert record(recorder, "1") == {
         "id": "1",
         "payloads": [("v1", 1.0), ("v2", 2.0), ("v3", 4.0)],
+        "payloads_count": 3,
         "retry_count": 0,
         "perform_in": time,
     }
