@@ -307,8 +307,11 @@ def test_r_web_21_stored_errors_are_shown_and_grouped_by_what_load_error_gives(m
     assert (group["count"], group["error"]) == (3, first)
     (hidden,) = mounted(redact=lambda queue, id, text: text.replace(MARK, "***")).get("/api/v1/queues/W/errors").json["groups"]
     assert hidden["error"] == "no ***"
-    changed = site.post(f"/api/v1/queues/W/errors/{group['fingerprint']}/delete", {})
-    assert changed.json == {"count": 3, "cursor": None, "more": False}
+    changed, count = {"cursor": None, "more": True}, 0
+    while changed["more"]:  # a slow machine needs more than one slice
+        changed = site.post(f"/api/v1/queues/W/errors/{group['fingerprint']}/delete", {"cursor": changed["cursor"]}).json
+        count += changed["count"]
+    assert (count, changed["cursor"]) == (3, None)
     assert made.metrics["morgue_length"] == 0
 
 

@@ -358,7 +358,10 @@ RSpec.describe "Seriatim::Web", :core do
         expect(errors["groups"]).to match([hash_including("count" => 1, "error" => "broken SECRET-4711", "ids" => ["dead"])])
         hidden = dashboard(redact: ->(_, _, text) { text.sub("SECRET", "*") })
         expect(errors(hidden)["groups"].first["error"]).to eq("broken *-4711")
-        expect(post("/jobs/api/v1/queues/Web/errors/#{errors["groups"].first["fingerprint"]}/delete").json).to include("count" => 1, "more" => false)
+        path = "/jobs/api/v1/queues/Web/errors/#{errors["groups"].first["fingerprint"]}/delete"
+        slices = [post(path).json]
+        slices << post(path, { cursor: slices.last["cursor"] }).json while slices.last["more"] # on a slow machine
+        expect(slices.sum { |slice| slice["count"] }).to eq(1)
         expect(queue.metrics[:morgue_length]).to eq(0)
       end
 
