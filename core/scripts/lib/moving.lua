@@ -17,20 +17,23 @@ local function shards_of_layout()
 end
 
 -- zlib's CRC-32, four bits at a time: a table for eight would take longer to make than it saves.
-local function crc32(text)
+local crc32
+do
   local table_of, bxor, band, rshift = {}, bit.bxor, bit.band, bit.rshift
-  for i = 0, 15 do
-    local c = i
-    for _ = 1, 4 do c = band(c, 1) == 1 and bxor(rshift(c, 1), 0xEDB88320) or rshift(c, 1) end
-    table_of[i] = c
+  function crc32(text)
+    for i = 0, table_of[0] and -1 or 15 do -- at the first call
+      local c = i
+      for _ = 1, 4 do c = band(c, 1) == 1 and bxor(rshift(c, 1), 0xEDB88320) or rshift(c, 1) end
+      table_of[i] = c
+    end
+    local crc = -1
+    for i = 1, #text do
+      local b = byte(text, i)
+      crc = bxor(table_of[band(bxor(crc, b), 15)], rshift(crc, 4))
+      crc = bxor(table_of[band(bxor(crc, rshift(b, 4)), 15)], rshift(crc, 4))
+    end
+    return bit.bnot(crc) % 4294967296
   end
-  local crc = -1
-  for i = 1, #text do
-    local b = byte(text, i)
-    crc = bxor(table_of[band(bxor(crc, b), 15)], rshift(crc, 4))
-    crc = bxor(table_of[band(bxor(crc, rshift(b, 4)), 15)], rshift(crc, 4))
-  end
-  return bit.bnot(crc) % 4294967296
 end
 
 -- The function that says whether an id of this shard is to leave it; nil where none is.

@@ -7,8 +7,9 @@
 #define BATCH_LONG_MS 25  /* and one that took more by a smaller one: an id stands still for less than 50 ms */
 #define BATCH_LEAST 8
 #define BATCH_MOST 100
-#define BATCH_FULL_MS 1000 /* until a Redis that is full is tried again */
-#define CATCH_MS 5         /* until ids are looked for again that ran when they were to leave; it doubles */
+#define BATCH_ID_BYTES 16384 /* of the ids of a batch: depart.lua tests each where it belongs */
+#define BATCH_FULL_MS 1000   /* until a Redis that is full is tried again */
+#define CATCH_MS 5           /* until ids are looked for again that ran when they were to leave; it doubles */
 #define CATCH_MOST_MS 100
 #define CATCH_REST 3 /* times as long as one took: until the next one of any mover */
 
@@ -20,10 +21,13 @@ static srt_request *depart_request(srt_node *n, srt_shard *s)
     srt_mover *m = s->mover;
     srt_request *r = srt_move_request(n, s, s->index, srt_script_depart);
     unsigned count;
+    size_t bytes = 0;
     if (r && m->step == SRT_MOVE_CATCH)
         srt_request_text(r, "");
-    for (count = 0; r && m->step == SRT_MOVE_OPEN && count < m->limit && m->found[m->target]; count++) {
+    for (count = 0; r && m->step == SRT_MOVE_OPEN && count < m->limit && bytes < BATCH_ID_BYTES && m->found[m->target];
+         count++) {
         srt_move_id *id = m->found[m->target];
+        bytes += id->id_len;
         srt_request_arg(r, srt_move_id_bytes(id), id->id_len);
         srt_request_arg(r, srt_move_part(id), id->part_len);
         m->found[m->target] = id->next;
