@@ -83,9 +83,10 @@ RSpec.describe "Trouble with Redis" do
     kit.eventually { kit.journal.ends.size > before + 3 }
     drained
     @workers.each { |worker| expect(worker.stop).to eq(0), worker.log }
+    serve_kept # its producers know the layout that Redis has lost; a server makes it anew
     note("F6", "numbers lost without a file, of #{kit.journal.lines.count { |line| line.kind == "pushed" }}", kit.verdict.lost.size)
     expect(kit.verdict.faults.keys - %i[lost reordered]).to eq([]) # what comes after a hole is called out of order
-    expect(kit.leftovers.grep_v(/{Kept/)).to eq([])
+    expect(kit.leftovers).to eq([])
   end
 
   # ---- Redis is full

@@ -148,7 +148,7 @@ module AllLanguages
   end
 
   def serve_kept
-    worker = kit.worker("ruby", queue: "Kept")
+    worker = kit.worker("ruby", queue: "Kept").tap(&:wait_until_started)
     drained("Kept")
     expect(worker.stop).to eq(0), worker.log
   end
