@@ -69,6 +69,7 @@ void producer_open(producer *p, seriatim_queue_settings settings)
 {
     seriatim_error error;
     p->deliver_in = (double)number_of("BENCH_DELIVER_IN", 0);
+    p->delay = (double)number_of("BENCH_DELAY", 0);
     if (seriatim_link_new(NULL, redis_url(), &p->link, &error) != SERIATIM_OK)
         fail("link", error.message);
     p->client = seriatim_link_client(p->link);
@@ -144,7 +145,7 @@ void producer_numbers(producer *p, size_t queue, long first, long last, const ch
     long n;
     producer_begin(p, queue);
     for (n = first; n <= last; n++)
-        producer_add(p, id, decimal(id, n), payload, payload_len, 0);
+        producer_add(p, id, decimal(id, n), payload, payload_len, p->delay);
     producer_send(p);
 }
 

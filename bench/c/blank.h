@@ -21,6 +21,7 @@ typedef struct producer {
     seriatim_client *client;
     size_t queue;
     double deliver_in; /* seconds until the jobs arrive, of BENCH_DELIVER_IN (0: they do at once) */
+    double delay;      /* seconds until the jobs of producer_numbers are due, of BENCH_DELAY (0) */
 } producer;
 
 void producer_open(producer *p, seriatim_queue_settings settings);

@@ -4,7 +4,7 @@
  *   single: one a call. bulk: BENCH_SLICE a call (10,000). Both connect with a job of their own, 0, before the clock
  * starts. fill: exactly COUNT jobs. wait: the same with payloads of 30 bytes. REDIS_URL; BENCH_FIRST (1) is the first
  * id; BENCH_QUEUES (0: BlankWorker; else that many queues) spreads them, BENCH_SLICE to each in turn. BENCH_DELIVER_IN
- * (0): the seconds until they arrive.
+ * (0): the seconds until they arrive; BENCH_DELAY (0): until they are due.
  */
 #ifndef _XOPEN_SOURCE
 #define _XOPEN_SOURCE 700
