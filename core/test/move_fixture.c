@@ -12,8 +12,7 @@
 
 #include "server.h"
 
-/* Of the time as its generation. */
-static void write_words(const char *words)
+void write_layout_words(const char *words)
 {
     redisReply *time = redis("TIME");
     char text[128];
@@ -26,14 +25,14 @@ void write_layout(unsigned shards, unsigned old, unsigned most)
 {
     char words[64];
     snprintf(words, sizeof words, "%u 4 %u %u", shards, old, most);
-    write_words(words);
+    write_layout_words(words);
 }
 
 void write_quiet(unsigned shards)
 {
     char words[64];
     snprintf(words, sizeof words, "%u 3", shards);
-    write_words(words);
+    write_layout_words(words);
 }
 
 void steps_for(live_node *nodes, size_t count, int64_t ms)

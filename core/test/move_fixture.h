@@ -4,6 +4,8 @@
 
 #include "live_node.h"
 
+/* Writes the layout of queue Q: a new generation, and these words behind it. */
+void write_layout_words(const char *words);
 /* Only the layout is written, as by a command that dies then: the shards are of the layout before. */
 void write_layout(unsigned shards, unsigned old, unsigned most);
 /* The same of a layout in which no ids move. */

@@ -16,8 +16,8 @@
 #include <string.h>
 
 #define SRT_SCRIPT_TEXTS
-#include "live_node.h"
 #include "model/stored.h"
+#include "move_fixture.h"
 #include "reshard_fixture.h"
 
 #define MOST_MS 120000   /* that anything may take on a busy machine */
@@ -27,16 +27,6 @@
 
 static const push_options later = {.delay = 3600};
 static live_log run_log;
-
-/* Only the layout is written, as by a command that dies then. */
-static void write_layout(const char *words)
-{
-    redisReply *time = redis("TIME");
-    char text[96];
-    snprintf(text, sizeof text, "%s%06d %s", time->element[0]->str, atoi(time->element[1]->str), words);
-    REDIS("SET seriatim:{Q}:layout %s", text);
-    freeReplyObject(time);
-}
 
 static int layout_ends_with(const char *words)
 {
@@ -108,7 +98,7 @@ static void test_shards_that_a_paused_queue_gets_are_paused(void **state)
     push_some(&f, 1);
     act(&f, SERIATIM_PAUSE);
     push_some(&f, 50);
-    write_layout("5 4 3 5 paused");
+    write_layout_words("5 4 3 5 paused");
     live_start(&n, "one", 3, 2, &run_log);
     step_until_layout(&n, " 5 3");
     live_await_shards(&n, 5);

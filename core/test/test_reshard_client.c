@@ -19,7 +19,7 @@
 #define WITH_REPLICA "*3\r\n$6\r\nmaster\r\n:0\r\n*1\r\n*3\r\n$1\r\na\r\n$1\r\n1\r\n$1\r\n0\r\n"
 #define REPLICA "*5\r\n$5\r\nslave\r\n$1\r\na\r\n:1\r\n$9\r\nconnected\r\n:0\r\n"
 
-/* Takes what the client sends: so many commands have this word. */
+/* Takes what the client sends, in which the word is to stand `count` times. */
 static void sends(seriatim_client *c, size_t count, const char *word)
 {
     const char *data;

@@ -247,10 +247,13 @@ int srt_client_check_identity(seriatim_client *c);
 srt_queue *srt_client_queue_at(seriatim_client *c, size_t queue);
 /* Starts a script on a shard, with the shard's KEYS and the generation as ARGV[1]. NULL: out of memory. */
 srt_request *srt_client_shard_request(seriatim_client *c, srt_queue *queue, unsigned shard, int script);
+/* Starts a plain command on the key of this kind ("state", say) of a shard. NULL: out of memory; the error says so. */
+srt_request *srt_client_key_request(seriatim_client *c, const srt_queue *queue, unsigned shard, const char *command,
+                                    const char *kind);
 /*
- * The same for one id, which is to become ARGV[place] (counted from 1, the generation included). While ids move, the
- * call goes to the shard that the id leaves, and, if that has not the id, to its new one; the request that is answered
- * has the kind, place, part, subject and number of this one.
+ * The same as srt_client_shard_request for one id, which is to become ARGV[place] (counted from 1, the generation
+ * included). While ids move, the call goes to the shard that the id leaves, and, if that has not the id, to its new
+ * one; the request that is answered has the kind, place, part, subject and number of this one.
  */
 srt_request *srt_client_id_request(seriatim_client *c, srt_queue *queue, const char *id, size_t len, int script,
                                    int place);

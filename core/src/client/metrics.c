@@ -39,18 +39,9 @@ void srt_resharding_add(seriatim_resharding *r, unsigned shard, int64_t moved, i
 
 static int metrics_ask_gone(seriatim_client *c, const srt_queue *queue, unsigned shard)
 {
-    const srt_bytes *prefix = &queue->shards[shard]->prefix;
-    srt_request *r = srt_session_begin(srt_cluster_pool(&c->cluster), srt_script_none, NULL, 0);
-    srt_bytes key;
+    srt_request *r = srt_client_key_request(c, queue, shard, "GET", "state");
     if (!r)
-        return srt_operator_nomem(c);
-    srt_bytes_init(&key, c->mem);
-    srt_bytes_add(&key, prefix->data, prefix->len);
-    srt_bytes_adds(&key, "state");
-    srt_request_text(r, "GET");
-    srt_request_arg(r, key.data, key.len);
-    r->tail.failed |= key.failed;
-    srt_bytes_free(&key);
+        return SERIATIM_NOMEM;
     r->kind = METRICS_GONE;
     return srt_client_send(c, r);
 }

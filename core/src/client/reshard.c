@@ -81,18 +81,9 @@ static int reshard_ask_shards(seriatim_client *c, reshard_state *s)
     s->waiting = 2 * (size_t)count;
     for (shard = 0; shard < count; shard++)
         for (i = 0; i < 2 && status == SERIATIM_OK; i++) {
-            const srt_bytes *prefix = &s->queue->shards[shard]->prefix;
-            srt_request *r = srt_session_begin(srt_cluster_pool(&c->cluster), srt_script_none, NULL, 0);
-            srt_bytes key;
+            srt_request *r = srt_client_key_request(c, s->queue, shard, words[i][0], words[i][1]);
             if (!r)
-                return srt_operator_nomem(c);
-            srt_bytes_init(&key, c->mem);
-            srt_bytes_add(&key, prefix->data, prefix->len);
-            srt_bytes_adds(&key, words[i][1]);
-            srt_request_text(r, words[i][0]);
-            srt_request_arg(r, key.data, key.len);
-            r->tail.failed |= key.failed;
-            srt_bytes_free(&key);
+                return SERIATIM_NOMEM;
             if (i == 1)
                 srt_request_text(r, "");
             r->kind = i == 0 ? RESHARD_STATE : RESHARD_TEXT;
