@@ -181,6 +181,70 @@ static void test_r_reshard_1_ids_move_to_shards_of_all_masters(void **state)
     seriatim_link_free(link);
 }
 
+/* An id whose shards before and after a move of SHARDS to twice as many lie on these two masters, or NULL. */
+static const char *id_between(size_t from, size_t to)
+{
+    static char id[32];
+    int i;
+    for (i = 0; i < 10000; i++) {
+        char key[64];
+        unsigned before, after;
+        snprintf(id, sizeof id, "between-%d", i);
+        before = seriatim_shard_of(id, strlen(id), SHARDS);
+        after = seriatim_shard_of(id, strlen(id), 2 * SHARDS);
+        snprintf(key, sizeof key, "{torn/%u}", before);
+        if (before == after || cluster_master_of(&cluster, cluster_slot(&cluster, key)) != from)
+            continue;
+        snprintf(key, sizeof key, "{torn/%u}", after);
+        if (cluster_master_of(&cluster, cluster_slot(&cluster, key)) == to)
+            return id;
+    }
+    return NULL;
+}
+
+static void step_for(seriatim_link *link, int ms)
+{
+    double until = wall_clock_ms() + ms;
+    while (wall_clock_ms() < until && seriatim_link_step(link) == SERIATIM_AGAIN)
+        seriatim_link_wait(link);
+}
+
+static int is_in_new_shard(const char *id)
+{
+    redisReply *reply = cluster_call(&cluster, 1, "HEXISTS seriatim:{torn/%u}:jobs %s",
+                                     seriatim_shard_of(id, strlen(id), 2 * SHARDS), id);
+    int there = (int)reply->integer;
+    freeReplyObject(reply);
+    return there;
+}
+
+/* The push waits until the replica of the old shard's master knows that the id has left. Meanwhile the client loses
+ * its connection to the master of the new shard: an answer to what it has asked before that does not count. */
+static void test_a_push_of_an_id_that_moved_outlasts_a_lost_connection(void **state)
+{
+    seriatim_link *link = open_queue("torn");
+    seriatim_client *c = seriatim_link_client(link);
+    const char *id = id_between(0, 1);
+    (void)state;
+    assert_non_null(id);
+    link_push_jobs(link, "a", 0, JOBS, 1 << 30); /* it has connections to all masters */
+    assert_int_equal(act(link, SERIATIM_RESHARD, "48"), 1);
+    assert_true(ids_move(link));
+    cluster_freeze(&cluster, CLUSTER_MASTERS);
+    assert_int_equal(seriatim_push_begin(c, 0), SERIATIM_OK);
+    link_add_job(link, id, "1", NULL);
+    assert_int_equal(seriatim_push_send(c), SERIATIM_OK);
+    step_for(link, 250);
+    cluster_do(&cluster, 1, "CLIENT KILL TYPE normal");
+    step_for(link, 250);
+    assert_false(is_in_new_shard(id));
+    cluster_thaw(&cluster, CLUSTER_MASTERS);
+    finish(link, SERIATIM_OK);
+    assert_true(is_in_new_shard(id));
+    cluster_await_whole(&cluster);
+    seriatim_link_free(link);
+}
+
 static void change_strays(const char *command, const char *format)
 {
     int i;
@@ -455,6 +519,7 @@ int main(void)
         cmocka_unit_test(test_pushes_while_a_slot_moves_to_and_fro_lose_and_tear_nothing),
         cmocka_unit_test(test_the_dashboard_shows_the_ids_and_addresses_of_all_masters),
         cmocka_unit_test(test_r_reshard_1_ids_move_to_shards_of_all_masters),
+        cmocka_unit_test(test_a_push_of_an_id_that_moved_outlasts_a_lost_connection),
     };
     return cmocka_run_group_tests(tests, redis_cluster_set_up, redis_cluster_tear_down);
 }

@@ -201,6 +201,7 @@ struct seriatim_client {
     size_t early_count;  /* among `asked` */
     uint64_t early_at;   /* `begun` when a shard was last found that was not turned; 0: none was */
     srt_request *absent; /* calls for ids that are not in their old shard, until a replica of that knows it */
+    int64_t absences;    /* counts them: an answer that says whether a replica knows it names its call by this number */
     srt_listener listener;
 
     const srt_operation *operation; /* NULL: none since the client was made */

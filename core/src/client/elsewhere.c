@@ -87,9 +87,10 @@ int srt_client_take_elsewhere(seriatim_client *c, srt_request *r, const seriatim
         return 1;
     }
     r->session = NULL;
+    r->absence = ++c->absences;
     r->next = c->absent;
     c->absent = r;
-    elsewhere_ask(c, 0, (int64_t)(intptr_t)r);
+    elsewhere_ask(c, 0, r->absence);
     return 1;
 }
 
@@ -98,7 +99,7 @@ void srt_client_take_absence(seriatim_client *c, srt_request *asked, const srt_r
 {
     srt_replicated replicated = error->status == SERIATIM_OK ? srt_replicated_of(reply) : SRT_REPLICATED;
     srt_request **link = &c->absent, *r;
-    while (*link && (int64_t)(intptr_t)*link != asked->number)
+    while (*link && (*link)->absence != asked->number)
         link = &(*link)->next;
     r = *link;
     if (!r)

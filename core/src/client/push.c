@@ -167,7 +167,7 @@ void srt_push_take_answer(seriatim_client *c, const srt_request *r, const srt_re
     if (r->kind == PUSH_KIND_TOKEN)
         srt_push_take_token(c, r->place, root);
     else if (r->kind == PUSH_KIND_ABSENCE)
-        srt_push_take_absence(c, reply);
+        srt_push_take_absence(c, r, reply);
     else if (root->type != (r->kind == PUSH_KIND_CHUNK ? SRT_STRING : SRT_INTEGER))
         srt_client_fail(c, srt_push_fail_answer(c, "no text"));
     else if (r->kind == PUSH_KIND_WAIT)
@@ -185,8 +185,8 @@ void srt_push_take_refusal(seriatim_client *c, const srt_request *r, const seria
         srt_client_fail(c, SERIATIM_UNKNOWN_OUTCOME);
         return;
     }
-    if (r->kind == PUSH_KIND_ABSENCE) { /* an ACL refuses it: nobody can say more */
-        p->absences--;
+    if (r->kind == PUSH_KIND_ABSENCE) { /* an ACL refuses it */
+        srt_push_take_absence(c, r, NULL);
         return;
     }
     if (r->kind == PUSH_KIND_WAIT) {

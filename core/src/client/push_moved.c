@@ -48,6 +48,7 @@ static int moved_ask(seriatim_client *c, srt_redis *peer, int waits)
     if (!r)
         return srt_client_fail(c, srt_fail_plain(&c->error, SERIATIM_NOMEM));
     r->kind = PUSH_KIND_ABSENCE;
+    r->place = c->push->connection;
     r->subject = c->push;
     return srt_client_send(c, r);
 }
@@ -83,9 +84,12 @@ int srt_push_follow_moved(seriatim_client *c)
     return 1;
 }
 
-void srt_push_take_absence(seriatim_client *c, const srt_reply *reply)
+/* What was asked before a connection was lost does not count: all is asked anew. An error: nobody can say more. */
+void srt_push_take_absence(seriatim_client *c, const srt_request *r, const srt_reply *reply)
 {
-    srt_replicated replicated = srt_replicated_of(reply);
+    srt_replicated replicated = reply ? srt_replicated_of(reply) : SRT_REPLICATED;
+    if (r->place != c->push->connection)
+        return;
     if (replicated == SRT_REPLICATED_BY_NONE)
         srt_push_forget_moved(c->push);
     if (c->push->moved && replicated != SRT_REPLICATED)

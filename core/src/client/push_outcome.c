@@ -77,6 +77,9 @@ int srt_push_on_end(seriatim_client *c, int failed)
         if (failed == SERIATIM_FULL)
             srt_fail_plain(&c->error, failed);
     }
+    if (failed == SERIATIM_OK && p->pending_jobs > 0) /* a defect of this client must not pass for a written job */
+        failed = srt_fail(&c->error, SERIATIM_PROTOCOL, "%lu jobs of the push have no answer",
+                          (unsigned long)p->pending_jobs);
     if (failed != SERIATIM_OK)
         push_fail_unwritten(c);
     else if ((failed = p->shortage.status) != SERIATIM_OK)

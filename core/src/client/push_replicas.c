@@ -91,7 +91,7 @@ void srt_push_on_disconnected(seriatim_client *c)
     srt_push *p = c->push;
     size_t i;
     p->connection++;
-    p->absences = 0; /* what was asked on the connection is not answered any more */
+    p->absences = 0; /* also of the connections that still stand: see srt_push_take_absence */
     srt_push_forget_moved(p);
     for (i = 0; i < c->cluster.peer_count; i++)
         c->cluster.peers[i]->mark = 0;

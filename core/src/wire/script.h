@@ -51,6 +51,7 @@ typedef struct srt_request {
     int64_t number;
     unsigned next_shard; /* of a call for an id that may have moved: 1 more than its new shard; 0: of no such call */
     double floor;        /* the tick of the shard that the id has left */
+    int64_t absence;     /* its number among the calls that wait until a replica knows that the id has left */
 } srt_request;
 
 typedef struct srt_session {
