@@ -35,13 +35,16 @@ def wait_until(condition: Callable[[], bool], what: Callable[[], str]) -> None:
 
 
 class Started:
-    """A command in a process group of its own, with its output in a file. For `with`: whatever still runs is killed."""
+    """A command in a process group of its own. For `with`: whatever still runs is killed.
+
+    Each of its outputs has a file of its own, so a line of one does not stand within a line of the other.
+    """
 
     def __init__(self, text: str, folder: Path, env: Mapping[str, str]) -> None:
-        self._log = tempfile.NamedTemporaryFile(prefix="seriatim-docs-", suffix=".log")
+        self._files = [tempfile.NamedTemporaryFile(prefix="seriatim-docs-", suffix=f".{name}") for name in ("stdout", "stderr")]
         self.text = text
         self._process = subprocess.Popen(["bash", "-c", f"exec {text}"], cwd=folder, env=environment(env), stdin=subprocess.DEVNULL,
-                                         stdout=self._log, stderr=subprocess.STDOUT, start_new_session=True)
+                                         stdout=self._files[0], stderr=self._files[1], start_new_session=True)
 
     def __enter__(self) -> Started:
         return self
@@ -50,7 +53,8 @@ class Started:
         if self._process.poll() is None:
             os.killpg(self._process.pid, signal.SIGKILL)
         self._process.wait()
-        self._log.close()
+        for file in self._files:
+            file.close()
 
     @property
     def pid(self) -> int:
@@ -58,7 +62,7 @@ class Started:
 
     @property
     def log(self) -> str:
-        return Path(self._log.name).read_bytes().decode("utf-8", "replace")
+        return "".join(Path(file.name).read_bytes().decode("utf-8", "replace") for file in self._files)
 
     def wait_for(self, text: str) -> None:
         wait_until(lambda: text in self.log or self._process.poll() is not None, lambda: f"no {text!r} from {self.text}:\n{self.log}")
