@@ -5,10 +5,8 @@
 
 #define MOVE_LIMIT 100 /* ids of a batch at most: as in depart.lua */
 #define MOVE_FIRST_LIMIT 50
-#define MOVE_FOUND 4000  /* ids that are found before a batch is opened, whatever their destinations */
-#define MOVE_RETRY_MS 20 /* first pause after a refusal; it doubles */
+#define MOVE_FOUND 4000 /* ids that are found before a batch is opened, whatever their destinations */
 #define MOVE_RETRY_MOST_MS 1000
-#define MOVE_REFUSED_MS 1000   /* pause after an error that another layout does not explain */
 #define MOVE_SCAN_REST_MS 5    /* behind so much of a scan the mover rests */
 #define MOVE_SCAN_AGAIN_MS 100 /* between scans that find only ids that run */
 
@@ -31,7 +29,7 @@ static srt_mover *mover_new(srt_node *n, srt_shard *s, const srt_layout *layout)
     m->layout = *layout;
     m->limit = MOVE_FIRST_LIMIT;
     m->catch_pause_ms = 1;
-    m->pause_ms = MOVE_RETRY_MS;
+    m->pause_ms = SRT_MOVE_RETRY_MS;
     srt_move_scan_begin(m);
     srt_bytes_init(&m->slice, n->mem);
     srt_bytes_init(&m->about, n->mem);
@@ -71,13 +69,13 @@ void srt_mover_finish(srt_node *n, srt_shard *s, const srt_token *text, int64_t 
 {
     srt_layout layout;
     if ((s->mover && s->mover->finishes) || srt_layout_read(text->data, text->len, &layout, NULL) != SERIATIM_OK) {
-        srt_node_wake(n, s, now + MOVE_REFUSED_MS);
+        srt_node_wake(n, s, now + SRT_MOVE_REFUSED_MS);
         return;
     }
     srt_mover_free(n, s);
     if (mover_new(n, s, &layout))
         s->mover->finishes = 1;
-    srt_node_wake(n, s, s->mover ? now : now + MOVE_REFUSED_MS);
+    srt_node_wake(n, s, s->mover ? now : now + SRT_MOVE_REFUSED_MS);
 }
 
 /* ---- Turns ----------------------------------------------------------------------------------- */
@@ -151,7 +149,7 @@ void srt_node_moves_lost(srt_node *n, int64_t now)
         if (m && m->asking &&
             ((waits_for_replicas(m) && !srt_written_stands(n, &m->written)) ||
              (m->step == SRT_MOVE_OUT && !srt_written_stands(n, &m->scanned))))
-            srt_move_anew(n, s, MOVE_RETRY_MS, now);
+            srt_move_anew(n, s, SRT_MOVE_RETRY_MS, now);
     }
 }
 
@@ -194,7 +192,7 @@ static void mover_scan_answered(srt_node *n, srt_shard *s, const srt_reply *repl
     if (!srt_move_is_list(n, s, reply, 2, now))
         return;
     if (reply->count % 2 == 0 || !copy_number(m->cursor, &t[1]) || !copy_number(mark, &t[2])) {
-        srt_move_anew(n, s, MOVE_REFUSED_MS, now);
+        srt_move_anew(n, s, SRT_MOVE_REFUSED_MS, now);
         return;
     }
     if (!m->scanning) {
@@ -206,7 +204,7 @@ static void mover_scan_answered(srt_node *n, srt_shard *s, const srt_reply *repl
     m->unrested_ms += now - m->scan_asked;
     for (i = 3; i + 1 < reply->count; i += 2)
         if (!mover_scan_keep(n, s, &t[i], &t[i + 1])) {
-            srt_move_anew(n, s, MOVE_REFUSED_MS, now);
+            srt_move_anew(n, s, SRT_MOVE_REFUSED_MS, now);
             return;
         }
     if (strcmp(m->cursor, "0") == 0)
@@ -291,7 +289,7 @@ static void refused(srt_node *n, srt_shard *s, const srt_request *r, const seria
 {
     srt_mover *m = s->mover;
     srt_queue *queue = s->queue;
-    int64_t pause = MOVE_REFUSED_MS;
+    int64_t pause = SRT_MOVE_REFUSED_MS;
     if (error->status == SERIATIM_GENERATION && r->place < queue->place_count &&
         srt_shard_refused(n, queue->places[r->place], error->message, now)) {
         pause = m->pause_ms;
@@ -323,7 +321,7 @@ void srt_mover_answered(srt_node *n, srt_request *r, const srt_reply *reply, int
         refused(n, s, r, &error, now);
         return;
     }
-    m->pause_ms = MOVE_RETRY_MS;
+    m->pause_ms = SRT_MOVE_RETRY_MS;
     if (m->step == SRT_MOVE_SCAN)
         mover_scan_answered(n, s, reply, now);
     else if (m->step == SRT_MOVE_ASK && srt_reply_is_list(reply, 3) && srt_token_int(&reply->tokens[1]) == 0)

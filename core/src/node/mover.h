@@ -14,7 +14,9 @@
 
 #include "node/node_state.h"
 
-#define SRT_MOVE_NUMBER 24 /* bytes of a number as text, NUL included */
+#define SRT_MOVE_NUMBER 24       /* bytes of a number as text, NUL included */
+#define SRT_MOVE_RETRY_MS 20     /* after a lost connection; the first after a refusal, then it doubles */
+#define SRT_MOVE_REFUSED_MS 1000 /* pause after an error that another layout does not explain */
 
 typedef enum srt_move_step {
     SRT_MOVE_ASK,       /* is a batch open? */

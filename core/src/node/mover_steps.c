@@ -3,10 +3,8 @@
 
 #include <string.h>
 
-#define MOVE_RETRY_MS 20 /* after what was lost with a connection */
-#define MOVE_REST 4      /* times as long as something took, while jobs wait in the shard */
+#define MOVE_REST 4 /* times as long as something took, while jobs wait in the shard */
 #define MOVE_REST_MOST_MS 400
-#define MOVE_REFUSED_MS 1000 /* pause after an error that another layout does not explain */
 
 /* ---- Ids ------------------------------------------------------------------------------------- */
 
@@ -136,7 +134,7 @@ void srt_move_send(srt_node *n, srt_shard *s, srt_request *r, int64_t now)
     if (r && srt_cluster_send(&n->cluster, r) == SERIATIM_OK)
         m->asking = 1;
     else
-        srt_move_anew(n, s, MOVE_REFUSED_MS, now);
+        srt_move_anew(n, s, SRT_MOVE_REFUSED_MS, now);
 }
 
 void srt_move_go(srt_node *n, srt_shard *s, srt_move_step step, int64_t now)
@@ -203,10 +201,10 @@ void srt_move_take_sure(srt_node *n, srt_shard *s, srt_sure sure, int64_t now)
     srt_mover *m = s->mover;
     m->asking = sure == SRT_SURE_ASKED;
     if (sure == SRT_SURE_LATER) {
-        m->at = now + 5 * MOVE_RETRY_MS;
+        m->at = now + 5 * SRT_MOVE_RETRY_MS;
         srt_node_wake(n, s, m->at);
     } else if (sure == SRT_SURE_LOST) {
-        srt_move_anew(n, s, MOVE_RETRY_MS, now);
+        srt_move_anew(n, s, SRT_MOVE_RETRY_MS, now);
     } else if (sure == SRT_SURE) {
         n->moves.table->sure(n, s, now);
     }
@@ -235,6 +233,6 @@ int srt_move_is_list(srt_node *n, srt_shard *s, const srt_reply *reply, size_t c
         return 1;
     srt_node_tell(n, SERIATIM_EVENT_WARNING, SERIATIM_PROTOCOL, "shard %.*s: ids do not move: %s",
                   (int)s->keys->prefix.len - 1, s->keys->prefix.data, "an answer of a form that no script gives");
-    srt_move_anew(n, s, MOVE_REFUSED_MS, now);
+    srt_move_anew(n, s, SRT_MOVE_REFUSED_MS, now);
     return 0;
 }
