@@ -202,11 +202,14 @@ static const char *id_between(size_t from, size_t to)
     return NULL;
 }
 
-static void step_for(seriatim_link *link, int ms)
+/* Takes steps of an operation for `ms`; it does not end. */
+static void goes_on_for(seriatim_link *link, int ms)
 {
     double until = wall_clock_ms() + ms;
-    while (wall_clock_ms() < until && seriatim_link_step(link) == SERIATIM_AGAIN)
+    while (wall_clock_ms() < until) {
+        assert_int_equal(seriatim_link_step(link), SERIATIM_AGAIN);
         seriatim_link_wait(link);
+    }
 }
 
 static int is_in_new_shard(const char *id)
@@ -234,9 +237,9 @@ static void test_a_push_of_an_id_that_moved_outlasts_a_lost_connection(void **st
     assert_int_equal(seriatim_push_begin(c, 0), SERIATIM_OK);
     link_add_job(link, id, "1", NULL);
     assert_int_equal(seriatim_push_send(c), SERIATIM_OK);
-    step_for(link, 250);
+    goes_on_for(link, 250);
     cluster_do(&cluster, 1, "CLIENT KILL TYPE normal");
-    step_for(link, 250);
+    goes_on_for(link, 250);
     assert_false(is_in_new_shard(id));
     cluster_thaw(&cluster, CLUSTER_MASTERS);
     finish(link, SERIATIM_OK);

@@ -69,6 +69,10 @@ void srt_push_note_away(seriatim_client *c, srt_push_job *job, char letter);
  * layout is loaded; c->pause_ms is set if they are to wait before. 0: the push goes on, or has ended.
  */
 int srt_push_follow_moved(seriatim_client *c);
+/*
+ * The answer to ROLE or WAIT; reply NULL: Redis refused it, so nobody can say more. What was asked before a connection
+ * was lost does not count: all is asked anew.
+ */
 void srt_push_take_absence(seriatim_client *c, const srt_request *r, const srt_reply *reply);
 /* What shards have said is not believed any more: all that was not written is asked for anew. */
 void srt_push_forget_moved(srt_push *p);

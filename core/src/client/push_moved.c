@@ -84,7 +84,6 @@ int srt_push_follow_moved(seriatim_client *c)
     return 1;
 }
 
-/* What was asked before a connection was lost does not count: all is asked anew. An error: nobody can say more. */
 void srt_push_take_absence(seriatim_client *c, const srt_request *r, const srt_reply *reply)
 {
     srt_replicated replicated = reply ? srt_replicated_of(reply) : SRT_REPLICATED;
