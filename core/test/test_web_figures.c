@@ -39,7 +39,7 @@ static void test_r_web_3_dashboard_and_stats_have_the_figures(void **state)
     shows("\"delayed\":1,\"enqueued\":2,\"failed\":0,\"fresh\":2,");
     shows("\"name\":\"Q\",\"parked\":0,\"paused\":0,\"processed\":0,\"pushed\":2,\"refused\":0,\"removed\":0,"
           "\"resharding\":null,"
-          "\"retries\":0,\"scheduled\":0,\"shards\":2,\"stale\":0}");
+          "\"retries\":0,\"scheduled\":0,\"shards\":2,\"stale\":0,\"unread\":0}");
     shows("\"name\":\"Other/Queue\"");
     shows("\"redis_info\":{\"connected_clients\":");
     shows("\"role\":\"admin\",\"title\":\"Seriatim\",\"version\":\"" SERIATIM_VERSION "\"}");
@@ -107,7 +107,7 @@ static void test_r_web_17_scheduled_payloads_are_counted(void **state)
     push_text("One", "due later", "x", 1500);
     both_show("/api/web/dashboard", "\"delayed\":1,\"enqueued\":1,\"failed\":0,\"fresh\":1,\"lag\":0,");
     both_show("/api/web/dashboard", "\"scheduled\":2,");
-    both_show("/api/v1/queues/One", "\"retries\":0,\"scheduled\":2,\"shard\":0,\"stale\":0}");
+    both_show("/api/v1/queues/One", "\"retries\":0,\"scheduled\":2,\"shard\":0,\"stale\":0,\"unread\":false}");
     both_show("/metrics", "# TYPE seriatim_scheduled gauge\nseriatim_scheduled{queue=\"One\"} 2\n");
     assert_int_equal(ask("POST", "/api/web/One/delete", "{\"ids\":[\"a\"]}"), 200);
     both_show("/metrics", "seriatim_scheduled{queue=\"One\"} 0\n");

@@ -51,6 +51,19 @@ RSpec.describe "the pages of a Redis Cluster" do
     browser.waited("no move") { !browser.page_text.include?("on its way") }
   end
 
+  it "R-CLUSTER-13: show all but the shard whose slot is half moved, and name the slot" do
+    slot = @cluster.slot_of("{Spread/0}")
+    target = (@cluster.masters - [source = @cluster.master_of(slot)]).first
+    open("queue", name: "Spread")
+    see("Shard 4")
+    @cluster.half_move(slot, target, keys: 1)
+    see("Redis is moving slot #{slot} to another master")
+    expect(browser.page_text).to include("Shard 4").and(satisfy { |text| !text.include?("No answer") })
+    expect(faults).to eq([])
+    @cluster.end_move(slot, source, target)
+    browser.waited("no note") { !browser.page_text.include?("Redis is moving") }
+  end
+
   it "R-CLUSTER-12: show on the page of a queue which master has each shard" do
     open("queue", name: "Spread")
     see("Shard 4")

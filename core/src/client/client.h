@@ -53,8 +53,8 @@ typedef struct srt_operation {
      */
     int (*on_reply)(seriatim_client *c, srt_request *request, const srt_reply *reply);
     /*
-     * An error reply that repeating the request cannot change (FULL, SERVER, AUTH, STALE). If NULL, the operation fails
-     * with it.
+     * An error reply that repeating the request cannot change (FULL, SERVER, AUTH, STALE), or LOADING of one whose slot
+     * moves and was given up. If NULL, the operation fails with it.
      */
     int (*on_refused)(seriatim_client *c, srt_request *request, const seriatim_error *error);
     /*
@@ -265,6 +265,8 @@ int srt_queue_moves_id(const srt_queue *queue, const char *id, size_t len);
  * operation.
  */
 int srt_client_send(seriatim_client *c, srt_request *request);
+/* Of a request that is refused: its slot moves, and patience for it has ended (srt_cluster_set_patience). */
+int srt_client_gave_up(const seriatim_client *c, const srt_request *request);
 /* Goes on with another queue: `send` is called for it, at once or when its layout is known. */
 int srt_client_turn_to(seriatim_client *c, size_t queue);
 /* Is the layout unknown, or are the settings a minute old? Then a push or pop asks for them. */

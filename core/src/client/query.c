@@ -188,6 +188,12 @@ static int query_on_records(seriatim_client *c, query_state *q, const srt_reques
     return status;
 }
 
+/* Behind the last part the page is known. */
+static int query_part_ended(seriatim_client *c, query_state *q)
+{
+    return --q->open == 0 ? srt_query_fetch(c, q) : SERIATIM_OK;
+}
+
 static int query_on_reply(seriatim_client *c, srt_request *r, const srt_reply *reply)
 {
     query_state *q = c->state;
@@ -199,10 +205,19 @@ static int query_on_reply(seriatim_client *c, srt_request *r, const srt_reply *r
     status = r->kind == QUERY_SCHEDULED_PAGE ? srt_query_on_scheduled_page(c, q, r, reply)
              : r->kind >= QUERY_LIST_READY   ? query_on_list(c, q, r, reply)
                                              : query_on_scan(c, q, r, reply);
-    q->open--;
-    if (status == SERIATIM_OK && q->open == 0)
-        status = srt_query_fetch(c, q);
-    return status;
+    return status == SERIATIM_OK ? query_part_ended(c, q) : status;
+}
+
+/* A page is made without a shard whose slot moves. Ids that were asked for are not: nobody could tell that from none.
+ */
+static int query_on_refused(seriatim_client *c, srt_request *r, const seriatim_error *error)
+{
+    query_state *q = c->state;
+    if (srt_query_is_fetch(q) || !srt_client_gave_up(c, r)) {
+        c->error = *error;
+        return srt_client_fail(c, error->status);
+    }
+    return r->kind > QUERY_SCHEDULED_PAGE ? SERIATIM_OK : query_part_ended(c, q);
 }
 
 static int query_compare(const void *left, const void *right)
@@ -310,8 +325,11 @@ static int query_keep_after(seriatim_client *c, query_state *q, const srt_target
 
 int srt_query_begin(seriatim_client *c, size_t queue, const seriatim_query *query, const srt_target *after)
 {
-    static const srt_operation operation = {
-        .send = srt_query_send, .on_reply = query_on_reply, .on_end = query_on_end, .release = query_release};
+    static const srt_operation operation = {.send = srt_query_send,
+                                            .on_reply = query_on_reply,
+                                            .on_refused = query_on_refused,
+                                            .on_end = query_on_end,
+                                            .release = query_release};
     query_state *q;
     int status = srt_operator_begin(c, sizeof *q);
     if (status != SERIATIM_OK)

@@ -149,6 +149,7 @@ void srt_web_write_row(srt_web_out *out, const srt_web_row *row)
     srt_web_int(out, "scheduled", t->scheduled);
     srt_web_int(out, "shards", row->move.to);
     srt_web_int(out, "stale", t->stale);
+    srt_web_int(out, "unread", t->is_missing);
     srt_json_end_object(&out->json);
 }
 

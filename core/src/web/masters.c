@@ -19,13 +19,29 @@ int srt_web_masters_next(seriatim_client *c, srt_web *w)
     return srt_master_facts_begin(c);
 }
 
+/* Which key decides where a shard lies. */
+static void shard_key(const seriatim_client *c, seriatim_text queue, unsigned shard, srt_bytes *key)
+{
+    srt_bytes_init(key, c->mem);
+    srt_key_shard(key, c->registry.ns.data, queue.data, queue.len, shard);
+}
+
+int srt_web_shard_slot(const seriatim_client *c, seriatim_text queue, unsigned shard)
+{
+    srt_bytes key;
+    int slot;
+    shard_key(c, queue, shard, &key);
+    slot = key.failed ? -1 : (int)srt_key_slot(key.data, key.len);
+    srt_bytes_free(&key);
+    return slot;
+}
+
 void srt_web_shard_address(const seriatim_client *c, seriatim_text queue, unsigned shard, char *out, size_t cap)
 {
     const srt_redis *master = NULL;
     srt_bytes key;
     *out = '\0';
-    srt_bytes_init(&key, c->mem);
-    srt_key_shard(&key, c->registry.ns.data, queue.data, queue.len, shard);
+    shard_key(c, queue, shard, &key);
     if (!key.failed)
         master = srt_cluster_peer_of(&c->cluster, key.data, key.len);
     srt_bytes_free(&key);

@@ -142,6 +142,7 @@ enum {
     OF_LAG,
     OF_PAUSED,
     OF_SHARDS,
+    OF_UNREAD,
     OF_OLD_SHARDS,
     OF_SHARDS_LEFT,
     OF_IDS_MOVED,
@@ -177,6 +178,8 @@ static double metrics_of_row(const srt_web_row *row, int of)
         return (double)t->paused;
     case OF_SHARDS:
         return (double)row->move.to;
+    case OF_UNREAD:
+        return (double)t->is_missing;
     case OF_OLD_SHARDS:
         return (double)row->move.from;
     case OF_SHARDS_LEFT:
@@ -213,6 +216,9 @@ static void metrics_of_queues(srt_web *w, srt_bytes *out)
         [OF_LAG] = {"lag_seconds", "gauge", "Seconds since the oldest waiting id became due."},
         [OF_PAUSED] = {"paused", "gauge", "Shards that are paused."},
         [OF_SHARDS] = {"shards", "gauge", "Shards of the queue."},
+        [OF_UNREAD] =
+            {"unread_shards", "gauge",
+             "Shards that Redis could not read, as while their slot moves; the other figures are without them."},
         [OF_OLD_SHARDS] = {"reshard_from_shards", "gauge",
                            "Shards that the queue had before; the same as shards while no ids move."},
         [OF_SHARDS_LEFT] = {"reshard_shards_left", "gauge",

@@ -54,7 +54,10 @@ static void pages_write_shard(const seriatim_client *c, const srt_web *w, srt_we
     srt_web_int(out, "retries", shard->retries);
     srt_web_int(out, "scheduled", shard->scheduled);
     srt_web_int(out, "shard", number);
+    if (c->cluster.many)
+        srt_web_int(out, "slot", srt_web_shard_slot(c, w->worker, number));
     srt_web_int(out, "stale", shard->stale);
+    srt_web_bool(out, "unread", shard->is_missing);
     srt_json_end_object(&out->json);
 }
 

@@ -348,6 +348,7 @@ static void stats_sum(srt_web_row *row)
         total->pushed += shard->pushed;
         total->paused += shard->paused;
         total->owner_alive += shard->owner_alive;
+        total->is_missing += shard->is_missing;
         if (shard->lag_us > total->lag_us)
             total->lag_us = shard->lag_us;
     }

@@ -92,9 +92,19 @@ static int running_on_reply(seriatim_client *c, srt_request *r, const srt_reply 
     return SERIATIM_OK;
 }
 
+/* A shard whose slot moves is left out. */
+static int running_on_refused(seriatim_client *c, srt_request *r, const seriatim_error *error)
+{
+    if (srt_client_gave_up(c, r))
+        return SERIATIM_OK;
+    c->error = *error;
+    return srt_client_fail(c, error->status);
+}
+
 static int running_begin(seriatim_client *c, srt_web *w)
 {
-    static const srt_operation operation = {.send = running_send, .on_reply = running_on_reply};
+    static const srt_operation operation = {
+        .send = running_send, .on_reply = running_on_reply, .on_refused = running_on_refused};
     running_page *page = w->page;
     page->ids = srt_arena_alloc(&w->memory, (size_t)page->limit * sizeof *page->ids);
     if (!page->ids)

@@ -309,11 +309,11 @@ static int scan_take(seriatim_client *c, scan_state *s, const srt_request *r, co
     return status;
 }
 
-/* To the slice behind the one that was read; 0 at the end of all. */
+/* To the slice behind the one that was read; NULL: to the next position. 0 at the end of all. */
 static int scan_advance(scan_state *s, const srt_token *cursor)
 {
     srt_web_scan *scan = s->scan;
-    snprintf(scan->cursor, sizeof scan->cursor, "%.20s", cursor->type == SRT_STRING ? cursor->data : "0");
+    snprintf(scan->cursor, sizeof scan->cursor, "%.20s", cursor && cursor->type == SRT_STRING ? cursor->data : "0");
     if (strcmp(scan->cursor, "0") == 0)
         scan->position++;
     return scan->position < scan_positions(s);
@@ -351,6 +351,21 @@ static int scan_on_slice(seriatim_client *c, scan_state *s, const srt_request *r
     return scan_is_enough(s, now) ? SERIATIM_OK : scan_ask_slice(c, s);
 }
 
+/* How many ids a position has. Behind the last answer the reading begins. */
+static int scan_on_total(seriatim_client *c, scan_state *s, size_t position, int64_t total)
+{
+    s->scan->total += total;
+    if (s->scan->spread) {
+        s->shares[position].total = total;
+        return --s->open > 0 ? SERIATIM_OK : scan_begin_shares(c, s);
+    }
+    if (--s->open > 0 || s->scan->position >= scan_positions(s)) {
+        s->scan->complete |= s->open == 0;
+        return SERIATIM_OK;
+    }
+    return scan_ask_slice(c, s);
+}
+
 static int scan_on_reply(seriatim_client *c, srt_request *r, const srt_reply *reply)
 {
     scan_state *s = c->state;
@@ -359,16 +374,27 @@ static int scan_on_reply(seriatim_client *c, srt_request *r, const srt_reply *re
     if (r->kind == SCAN_SLICE)
         return scan_on_slice(c, s, r, reply);
     s->scan->now_us = srt_token_int(&reply->tokens[1]);
-    s->scan->total += srt_token_int(&reply->tokens[2]);
+    return scan_on_total(c, s, r->place, srt_token_int(&reply->tokens[2]));
+}
+
+/* A shard whose slot moves is left out. */
+static int scan_on_refused(seriatim_client *c, srt_request *r, const seriatim_error *error)
+{
+    scan_state *s = c->state;
+    if (!srt_client_gave_up(c, r)) {
+        c->error = *error;
+        return srt_client_fail(c, error->status);
+    }
+    if (r->kind != SCAN_SLICE)
+        return scan_on_total(c, s, r->place, 0);
     if (s->scan->spread) {
-        s->shares[r->place].total = srt_token_int(&reply->tokens[2]);
-        return --s->open > 0 ? SERIATIM_OK : scan_begin_shares(c, s);
+        s->shares[s->scan->position].left = 0;
+        return scan_ask_share(c, s);
     }
-    if (--s->open > 0 || s->scan->position >= scan_positions(s)) {
-        s->scan->complete |= s->open == 0;
-        return SERIATIM_OK;
-    }
-    return scan_ask_slice(c, s);
+    if (scan_advance(s, NULL))
+        return scan_ask_slice(c, s);
+    s->scan->complete = 1;
+    return SERIATIM_OK;
 }
 
 static int scan_keep(scan_state *s)
@@ -485,8 +511,11 @@ int srt_web_sample_ids(seriatim_client *c, srt_web *w)
 
 int srt_web_scan_begin(seriatim_client *c, srt_web *w)
 {
-    static const srt_operation operation = {
-        .send = scan_send, .on_reply = scan_on_reply, .on_end = scan_on_end, .release = scan_release};
+    static const srt_operation operation = {.send = scan_send,
+                                            .on_reply = scan_on_reply,
+                                            .on_refused = scan_on_refused,
+                                            .on_end = scan_on_end,
+                                            .release = scan_release};
     srt_web_scan *scan = w->found;
     scan_state *s;
     int status = srt_operator_begin(c, sizeof *s);

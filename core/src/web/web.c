@@ -145,6 +145,7 @@ int seriatim_web_begin(seriatim_client *c, const seriatim_web_settings *settings
     }
     if (srt_web_changes(w))
         c->visitor = request->socket;
+    srt_cluster_set_patience(&c->cluster, srt_web_changes(w) ? 0 : SRT_WEB_MOVING_MS);
     if (w->route && w->route->action)
         w->snapshots[w->last_snapshot].at = 0;
     w->is_sampling = !w->status && w->route && srt_web_sample_due(c, w);
@@ -182,6 +183,22 @@ static void web_headers(srt_web *w, const char *type)
         web_header(w, "WWW-Authenticate", "Bearer");
     if (w->status == 405)
         web_header(w, "Allow", w->allow ? w->allow : "GET, HEAD");
+    if (w->moving[0])
+        web_header(w, "Seriatim-Moving-Slots", w->moving);
+}
+
+/* The slots without which the answer is made: "12, 4019". */
+static void web_note_moving(const srt_cluster *cl, srt_web *w)
+{
+    size_t len = 0;
+    int slot;
+    w->moving[0] = '\0';
+    for (slot = srt_cluster_given_up(cl, 0); slot >= 0; slot = srt_cluster_given_up(cl, slot + 1)) {
+        const char *format = len + 16 < sizeof w->moving ? "%s%d" : "%s...";
+        len += (size_t)snprintf(w->moving + len, sizeof w->moving - len, format, len ? ", " : "", slot);
+        if (len + 8 >= sizeof w->moving)
+            return;
+    }
 }
 
 /* A change that Redis failed also tells what it did before, so that nobody has to guess. */
@@ -306,6 +323,8 @@ static void web_take_status(seriatim_client *c, srt_web *w, int status)
         srt_web_refuse(w, 409, "%s", c->error.message);
     else if (status == SERIATIM_PROTOCOL || status == SERIATIM_SERVER || status == SERIATIM_UNSUPPORTED)
         srt_web_refuse(w, 500, "Redis cannot answer this: %s", seriatim_status_text(status));
+    else if (status == SERIATIM_LOADING && w->moving[0])
+        srt_web_refuse(w, 503, "%s", c->error.message);
     else if (status == SERIATIM_CLOSED) /* nobody reads the answer, but the audit shows it */
         srt_web_refuse(w, 503, "%.100s", c->error.message);
     else
@@ -357,6 +376,9 @@ const seriatim_web_response *seriatim_web_answer(seriatim_client *c, int status,
         status = c->status;
     }
     c->limit_ms = c->visitor = 0;
+    if (c->cluster.patience_ms > 0)
+        web_note_moving(&c->cluster, w);
+    srt_cluster_set_patience(&c->cluster, 0);
     srt_bytes_clear(&w->body);
     if (status == SERIATIM_NOMEM)
         return web_nothing(w);

@@ -12,6 +12,11 @@
  * told and not just that time is over.
  */
 #define SRT_WEB_LIMIT_MS 4500
+/*
+ * How long a page waits for a slot of a Redis Cluster that moves: a small slot takes some milliseconds. Then its shard
+ * is left out, and the answer names the slot.
+ */
+#define SRT_WEB_MOVING_MS 250
 #define SRT_WEB_DONE 1            /* of a route's `next`: all is known */
 #define SRT_WEB_LOADS 2           /* of a route's `next`: it needs w->hooks, so it is called again by the answer */
 #define SRT_WEB_ROWS 100          /* records of an answer */
@@ -68,7 +73,7 @@ typedef struct srt_web_row {
     srt_web_shard gone;  /* the counters of shards that the queue had before it was given fewer */
     seriatim_text state; /* of w->locate in this queue; empty: it does not wait, run or stand parked here */
     int is_dead;
-    srt_web_shard total; /* owner_alive: shards whose owner lives; paused: shards; lag: the largest */
+    srt_web_shard total; /* owner_alive, paused, is_missing: numbers of shards; lag: the largest */
 } srt_web_row;
 
 /* The figures of all queues at one moment, kept for the next request. */
@@ -147,6 +152,7 @@ struct srt_web {
 
     srt_bytes body, line;
     seriatim_web_change change;
+    char moving[200]; /* slots that were given up, as far as they fit */
     seriatim_web_header headers[12];
     size_t header_count;
     seriatim_web_response response;
@@ -309,6 +315,8 @@ SRT_WEB_HANDLER(consume_push)
 SRT_WEB_HANDLER(consume_pop)
 SRT_WEB_HANDLER(consume_outcome)
 #undef SRT_WEB_HANDLER
+/* masters.c: the slot of a shard in a cluster; -1: out of memory. */
+int srt_web_shard_slot(const seriatim_client *c, seriatim_text queue, unsigned shard);
 /* masters.c: the address of the master of a cluster that has the shard, as far as it fits; "": it is not known. */
 void srt_web_shard_address(const seriatim_client *c, seriatim_text queue, unsigned shard, char *out, size_t cap);
 int srt_web_act_next(seriatim_client *c, srt_web *w);

@@ -106,10 +106,24 @@ static int cluster_redirect(srt_cluster *cl, srt_redis *p, srt_request *r, const
     return SERIATIM_OK;
 }
 
+/* A script that declares only some of its keys ends where it meets one that is at the other master. */
+static int cluster_tells_of_move(const char *text)
+{
+    return strncmp(text, "TRYAGAIN", 8) == 0 || strstr(text, "non local key") != NULL;
+}
+
+/* Is the slot of this request, which Redis has refused because it moves, not waited for any more? */
+static int cluster_gives_up(srt_cluster *cl, const srt_request *r)
+{
+    if (!cl->given_up[r->slot] && r->pause_ms > 0 && cl->now_ms - r->delayed_ms >= cl->patience_ms)
+        cl->given_up[r->slot] = 1;
+    return cl->given_up[r->slot];
+}
+
 /* AGAIN: it is the answer, and the owner's. */
 static int cluster_filter(srt_cluster *cl, srt_redis *p, srt_request *r, const srt_token *root, seriatim_error *error)
 {
-    int status;
+    int status, delays;
     if (root->type != SRT_ERROR)
         return SERIATIM_AGAIN;
     if (strncmp(root->data, "MOVED ", 6) == 0)
@@ -117,7 +131,10 @@ static int cluster_filter(srt_cluster *cl, srt_redis *p, srt_request *r, const s
     if (strncmp(root->data, "ASK ", 4) == 0)
         return cluster_redirect(cl, p, r, root->data, 1, error);
     status = srt_reply_status(root, error);
-    if ((status != SERIATIM_LOADING && status != SERIATIM_READONLY) || r->route == SRT_ROUTE_CONNECTION) {
+    delays = status == SERIATIM_LOADING || status == SERIATIM_READONLY;
+    if (cl->patience_ms > 0 && r->slot >= 0 && cluster_tells_of_move(root->data))
+        delays = !cluster_gives_up(cl, r);
+    if (!delays || r->route == SRT_ROUTE_CONNECTION) {
         srt_error_clear(error);
         return SERIATIM_AGAIN;
     }

@@ -24,6 +24,9 @@
  *                            the request is sent again after 10, 20, ... 200 ms, by the map of that time
  *     16 redirects in a row  as CLUSTERDOWN
  *
+ * With a patience (srt_cluster_set_patience), what is refused because its slot moves is not delayed for longer: the
+ * answer is the owner's.
+ *
  * A request stays with a peer whose connection was lost until it is back, or until a new map gives the request's slot
  * to another. The map is asked for (CLUSTER SLOTS) at most once in 100 ms: at the beginning, after MOVED, and as long
  * as a peer owes answers and is away or silent, whether or not anything is sent.
@@ -92,7 +95,9 @@ struct srt_cluster {
     unsigned numbers; /* of peers, that were given */
     srt_seed *seeds;
     size_t seed_count, seed_cap;
-    srt_redis **owners; /* of the SRT_SLOTS slots; NULL: of one nobody is known */
+    srt_redis **owners;      /* of the SRT_SLOTS slots; NULL: of one nobody is known */
+    int64_t patience_ms;     /* how long requests wait for a slot that moves; 0: until it has moved */
+    unsigned char *given_up; /* a byte for each slot: 1, patience has ended for it */
     srt_map_state map;
     srt_request *map_request;  /* under way; NULL: none */
     srt_redis *map_peer;       /* who is asked */
@@ -158,6 +163,14 @@ srt_redis *srt_cluster_peer_of(const srt_cluster *cl, const char *key, size_t le
 srt_redis *srt_cluster_master(const srt_cluster *cl, size_t number);
 /* "host:port" or "[host]:port", as far as it fits; empty for the one Redis of a URL that names no cluster. */
 void srt_redis_address(const srt_redis *p, char *out, size_t cap);
+/*
+ * From now on a request that cannot be executed because its slot moves waits for `ms` at most, and further ones for
+ * this slot do not wait. Then Redis' error is its answer. 0: they wait until the slot has moved; what was given up
+ * stays known until the next patience.
+ */
+void srt_cluster_set_patience(srt_cluster *cl, int64_t ms);
+/* The first slot from this one on that was given up; -1: there is none. */
+int srt_cluster_given_up(const srt_cluster *cl, int from);
 /* A slot of which a request has been delayed for `ms`, as in a migration that does not end; -1: there is none. */
 int srt_cluster_held_slot(const srt_cluster *cl, int64_t ms);
 

@@ -113,6 +113,7 @@ void srt_cluster_free(srt_cluster *cl)
     srt_free(cl->mem, cl->peers, cl->peer_cap * sizeof *cl->peers);
     srt_free(cl->mem, cl->seeds, cl->seed_cap * sizeof *cl->seeds);
     srt_free(cl->mem, cl->owners, SRT_SLOTS * sizeof *cl->owners);
+    srt_free(cl->mem, cl->given_up, SRT_SLOTS);
     memset(cl, 0, sizeof *cl);
 }
 
@@ -121,7 +122,8 @@ static int cluster_begin_many(srt_cluster *cl, const char *host, int port)
 {
     srt_redis *p = cl->peers[0];
     cl->owners = srt_alloc(cl->mem, SRT_SLOTS * sizeof *cl->owners);
-    if (!cl->owners || !(p->host = cluster_copy(cl, host, strlen(host))))
+    cl->given_up = srt_alloc(cl->mem, SRT_SLOTS);
+    if (!cl->owners || !cl->given_up || !(p->host = cluster_copy(cl, host, strlen(host))))
         return SERIATIM_NOMEM;
     p->port = port;
     cl->many = 1;
@@ -475,6 +477,20 @@ int srt_cluster_held_slot(const srt_cluster *cl, int64_t ms)
             if (request_is_held(cl, r, ms))
                 return r->slot;
     return -1;
+}
+
+void srt_cluster_set_patience(srt_cluster *cl, int64_t ms)
+{
+    cl->patience_ms = ms;
+    if (ms > 0 && cl->many)
+        memset(cl->given_up, 0, SRT_SLOTS);
+}
+
+int srt_cluster_given_up(const srt_cluster *cl, int from)
+{
+    const unsigned char *found =
+        cl->many && from < SRT_SLOTS ? memchr(cl->given_up + from, 1, (size_t)(SRT_SLOTS - from)) : NULL;
+    return found ? (int)(found - cl->given_up) : -1;
 }
 
 /* ---- Later ------------------------------------------------------------------------------------ */

@@ -41,11 +41,23 @@ function withPatience(signal) {
   return signal ? AbortSignal.any([signal, patience]) : patience;
 }
 
+const moving = new Map(); // path -> slots of a Redis Cluster without which its last answer was made
+
+/** Slots that Redis is moving, so that the answers since the last forgetMoving lack what lies in them. */
+export const movingSlots = () => [...new Set([...moving.values()].flat())];
+export const forgetMoving = () => moving.clear();
+
+function noteMoving(path, slots) {
+  if (slots) moving.set(path, slots.split(", "));
+  else moving.delete(path);
+}
+
 async function ask(url, options) {
   const token = sessionStorage.getItem(TOKEN);
   const headers = { ...options.headers, ...(token ? { Authorization: `Bearer ${token}` } : {}) };
   const response = await fetch(url, { ...options, headers, cache: "no-store", credentials: "same-origin" });
   const answer = await response.json().catch(() => null);
+  noteMoving(url.split("?")[0], response.headers.get("Seriatim-Moving-Slots"));
   if (!response.ok || answer === null) throw new ApiError(response.status, answer?.error || `HTTP ${response.status}`, answer?.done);
   return answer;
 }

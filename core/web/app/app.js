@@ -1,5 +1,5 @@
 // The frame around all pages: where one is, search, the pulse that keeps the page fresh, what went wrong.
-import { ASSETS, address } from "./api.js";
+import { ASSETS, address, forgetMoving, movingSlots } from "./api.js";
 import { askToken, changeAskedAt, dialogOpen, dialogsView, showKeys, startDialogs, tell } from "../ui/dialogs.js";
 import { h, render } from "../ui/dom.js";
 import { duration, shown } from "../ui/format.js";
@@ -44,6 +44,7 @@ function open(how, place = null) {
   app.asking?.abort();
   Object.assign(app, { path: `${path} ${parameters.queue ?? ""}`, failure: null, freshAt: 0, asking: null, returning: place,
     answered: app.answered && unansweredSince() === null });
+  forgetMoving();
   app.page = page ? page({ path, parameters, draw, again }) : lost();
   const elsewhere = how === "moved" && !samePlace;
   if (elsewhere) scrollTo(0, 0);
@@ -232,6 +233,13 @@ function banner() {
     h("p", {}, h("span", { role: "alert" }, text), " ", freshAt > 0 && t("failure.since", { duration: age(freshAt) })));
 }
 
+/** What the page lacks, because Redis is moving slots of its cluster. */
+function movingNote() {
+  const slots = movingSlots();
+  return slots.length > 0 && h("p", { class: "message warn", key: "moving slots", role: "status" }, icon("alert"),
+    h("span", {}, t("moving.slots", { slots: slots.join(", "), count: slots.length }), " ", link("masters", {}, t("masters.title"))));
+}
+
 /** The page, or, when it never came, why. */
 function content() {
   const { failure, freshAt, page } = app;
@@ -252,7 +260,7 @@ const frame = () => [
   h("a", { class: "skip", key: "skip", href: "#content" }, t("skip")),
   header(), banner(),
   h("main", { id: "content", key: "main", tabindex: "-1", class: app.failure && app.freshAt && !session.paused ? "stale" : null },
-    h("div", { key: `${language} ${app.path}` }, content())),
+    movingNote(), h("div", { key: `${language} ${app.path}` }, content())),
   footer(), dialogsView(),
 ];
 

@@ -173,6 +173,7 @@ export default {
 
   "masters.title": "Master", "masters.count": { one: "{n} Master", other: "{n} Master" },
   "masters.moving": { one: "{n} Slot zieht zu einem anderen Master um. Sein Shard steht still, bis der Umzug beendet ist.", other: "{n} Slots ziehen zu anderen Mastern um. Ihre Shards stehen still, bis die Umzüge beendet sind." },
+  "moving.slots": { one: "Redis zieht Slot {slots} auf einen anderen Master um. Was sein Shard enthält, wird erst danach gezeigt.", other: "Redis zieht die Slots {slots} auf andere Master um. Was ihre Shards enthalten, wird erst danach gezeigt." },
   "master.state.well": "Gut", "master.state.well.hint": "Er antwortet, und mindestens ein Replikat folgt ihm",
   "master.state.alone": "Kein Replikat", "master.state.alone.hint": "Er antwortet, aber kein Replikat folgt ihm: geht er verloren, sind seine Shards verloren oder stehen still",
   "master.state.unknown": "Nicht bekannt", "master.state.unknown.hint": "Der Benutzer des Dashboards darf ihn nicht fragen",
@@ -209,6 +210,7 @@ export default {
   "shard.waiting": "{n} wartend",
   "shard.running": "{n} laufend",
   "shard.lost": "weg",
+  "shard.unread": "Nicht lesbar", "shard.moves": "Nicht lesbar, solange Slot {slot} umzieht",
   "shard.free": "Kein Besitzer",
   "shard.length": "Wartend",
   "shard.busy": "Laufend",

@@ -173,6 +173,7 @@ export default {
 
   "masters.title": "Masters", "masters.count": { one: "{n} master", other: "{n} masters" },
   "masters.moving": { one: "{n} slot is on its way to another master. Its shard stands still until the move has ended.", other: "{n} slots are on their way to other masters. Their shards stand still until the moves have ended." },
+  "moving.slots": { one: "Redis is moving slot {slots} to another master. What its shard holds is not shown until the move has ended.", other: "Redis is moving slots {slots} to other masters. What their shards hold is not shown until the moves have ended." },
   "master.state.well": "Well", "master.state.well.hint": "It answers, and at least one replica follows it",
   "master.state.alone": "No replica", "master.state.alone.hint": "It answers, but no replica follows it: if it is lost, its shards are lost or stand still",
   "master.state.unknown": "Not told", "master.state.unknown.hint": "The user of the dashboard may not ask it",
@@ -209,6 +210,7 @@ export default {
   "shard.waiting": "{n} waiting",
   "shard.running": "{n} running",
   "shard.lost": "gone",
+  "shard.unread": "Not readable", "shard.moves": "Not readable while slot {slot} moves",
   "shard.free": "No owner",
   "shard.length": "Waiting",
   "shard.busy": "Running",

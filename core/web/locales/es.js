@@ -173,6 +173,7 @@ export default {
 
   "masters.title": "Maestros", "masters.count": { one: "{n} maestro", other: "{n} maestros" },
   "masters.moving": { one: "{n} slot pasa a otro maestro. Su shard se detiene hasta que termine el traslado.", other: "{n} slots pasan a otros maestros. Sus shards se detienen hasta que terminen los traslados." },
+  "moving.slots": { one: "Redis traslada el slot {slots} a otro maestro. Lo que contiene su shard no se muestra hasta que termine el traslado.", other: "Redis traslada los slots {slots} a otros maestros. Lo que contienen sus shards no se muestra hasta que terminen los traslados." },
   "master.state.well": "Bien", "master.state.well.hint": "Responde y al menos una réplica lo sigue",
   "master.state.alone": "Sin réplica", "master.state.alone.hint": "Responde, pero ninguna réplica lo sigue: si se pierde, sus shards se pierden o se detienen",
   "master.state.unknown": "No se sabe", "master.state.unknown.hint": "El usuario del panel no puede preguntarle",
@@ -209,6 +210,7 @@ export default {
   "shard.waiting": "{n} en espera",
   "shard.running": "{n} en ejecución",
   "shard.lost": "perdido",
+  "shard.unread": "No se puede leer", "shard.moves": "No se puede leer mientras se traslada el slot {slot}",
   "shard.free": "Sin dueño",
   "shard.length": "En espera",
   "shard.busy": "En ejecución",

@@ -173,6 +173,7 @@ export default {
 
   "masters.title": "Maîtres", "masters.count": { one: "{n} maître", other: "{n} maîtres" },
   "masters.moving": { one: "{n} slot passe à un autre maître. Son shard est à l’arrêt jusqu’à la fin du déplacement.", other: "{n} slots passent à d’autres maîtres. Leurs shards sont à l’arrêt jusqu’à la fin des déplacements." },
+  "moving.slots": { one: "Redis déplace le slot {slots} vers un autre maître. Le contenu de son shard n’est pas affiché avant la fin du déplacement.", other: "Redis déplace les slots {slots} vers d’autres maîtres. Le contenu de leurs shards n’est pas affiché avant la fin des déplacements." },
   "master.state.well": "Bien", "master.state.well.hint": "Il répond, et au moins un réplica le suit",
   "master.state.alone": "Sans réplica", "master.state.alone.hint": "Il répond, mais aucun réplica ne le suit : s’il est perdu, ses shards sont perdus ou à l’arrêt",
   "master.state.unknown": "Non connu", "master.state.unknown.hint": "L’utilisateur du tableau de bord ne peut pas l’interroger",
@@ -209,6 +210,7 @@ export default {
   "shard.waiting": "{n} en attente",
   "shard.running": "{n} en cours",
   "shard.lost": "disparu",
+  "shard.unread": "Illisible", "shard.moves": "Illisible pendant le déplacement du slot {slot}",
   "shard.free": "Sans propriétaire",
   "shard.length": "En attente",
   "shard.busy": "En cours",

@@ -173,6 +173,7 @@ export default {
 
   "masters.title": "マスター", "masters.count": "マスター {n} 件",
   "masters.moving": "{n} 件のスロットが別のマスターへ移動中です。移動が終わるまで、そのシャードは停止します。",
+  "moving.slots": "Redis がスロット {slots} を別のマスターへ移動中です。移動が終わるまで、そのシャードの内容は表示されません。",
   "master.state.well": "正常", "master.state.well.hint": "応答があり、少なくとも 1 つのレプリカが追従しています",
   "master.state.alone": "レプリカなし", "master.state.alone.hint": "応答はありますが、追従するレプリカがありません。失われると、そのシャードは失われるか停止します",
   "master.state.unknown": "不明", "master.state.unknown.hint": "ダッシュボードのユーザーには問い合わせる権限がありません",
@@ -209,6 +210,7 @@ export default {
   "shard.waiting": "待機 {n}",
   "shard.running": "実行中 {n}",
   "shard.lost": "消失",
+  "shard.unread": "読み取れません", "shard.moves": "スロット {slot} の移動中は読み取れません",
   "shard.free": "所有者なし",
   "shard.length": "待機",
   "shard.busy": "実行中",

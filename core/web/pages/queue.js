@@ -107,9 +107,10 @@ function shardTile(shard, busiest) {
   const title = [t("shard.title", { n: shard.shard }), ...figures, `${t("queue.lag")} ${duration(shard.lag)}`, ...master].join("\n");
   const busy = shard.busy > 0 && h("span", {}, t("shard.running", { n: number(shard.busy) }));
   const owned = owner && [icon(shard.owner_alive ? "node" : "alert"), name(owner, 24), !shard.owner_alive && h("span", {}, t("shard.lost"))];
+  const unread = shard.unread && h("p", { class: "tile-line" }, icon("alert"), t(shard.slot === undefined ? "shard.unread" : "shard.moves", { slot: shard.slot }));
   return h("li", { key: shard.shard, class: `tile ${lagLevel(shard.lag)} ${owner && shard.owner_alive ? "" : "orphan"}`, title },
     h("header", {}, h("span", {}, t("shard.title", { n: shard.shard })), Boolean(shard.paused) && badge("warn", "pause", t("badge.paused"))),
-    h("p", { class: "tile-lag" }, lag(shard.lag)),
+    unread || h("p", { class: "tile-lag" }, lag(shard.lag)),
     h("div", { class: "measure", "aria-hidden": "true" }, h("i", { style: { width: `${busiest ? (100 * shard.length) / busiest : 0}%` } })),
     h("p", { class: "tile-line" }, h("span", {}, t("shard.waiting", { n: number(shard.length) })), busy),
     h("p", { class: "tile-owner" }, owned || [icon("alert"), t("shard.free")]),

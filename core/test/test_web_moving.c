@@ -1,0 +1,209 @@
+/*
+ * test_web_moving.c - what the dashboard answers while a real Redis Cluster has moved some keys of a slot: all that can
+ * be read, soon, and which slot cannot.
+ */
+#ifndef _XOPEN_SOURCE
+#define _XOPEN_SOURCE 700
+#endif
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "link_fixture.h"
+#include "redis_cluster.h"
+
+#define SHARDS 6
+#define JOBS 90
+#define HEADER "Seriatim-Moving-Slots"
+
+typedef struct answer {
+    int status;
+    double took_ms;
+    char moving[64]; /* the header; empty: there is none */
+    char body[1 << 16];
+} answer;
+
+static seriatim_link *link_;
+static int slot; /* of the shard that has id-0 */
+static unsigned shard;
+static size_t from, to;
+static int lost; /* jobs in that shard */
+
+static const char *header_of(const seriatim_web_response *response, const char *name)
+{
+    size_t i;
+    for (i = 0; i < response->header_count; i++)
+        if (strcmp(response->headers[i].name, name) == 0)
+            return response->headers[i].value;
+    return "";
+}
+
+/* path: with its query, if any. */
+static const answer *ask_method(const char *method, const char *path)
+{
+    static answer a;
+    const char *query = strchr(path, '?');
+    seriatim_client *c = seriatim_link_client(link_);
+    const seriatim_web_response *response;
+    seriatim_web_request request;
+    double began = wall_clock_ms();
+    int status;
+    memset(&request, 0, sizeof request);
+    request.method = method;
+    request.path.data = path;
+    request.path.len = query ? (size_t)(query - path) : strlen(path);
+    request.query.data = query ? query + 1 : NULL;
+    request.query.len = query ? strlen(query + 1) : 0;
+    request.role = SERIATIM_WEB_ADMIN;
+    status = seriatim_web_begin(c, NULL, &request);
+    if (status == SERIATIM_OK)
+        status = link_drive(link_);
+    response = seriatim_web_answer(c, status, NULL);
+    a.took_ms = wall_clock_ms() - began;
+    a.status = response->status;
+    snprintf(a.moving, sizeof a.moving, "%s", header_of(response, HEADER));
+    snprintf(a.body, sizeof a.body, "%.*s", (int)response->body.len, response->body.data);
+    return &a;
+}
+
+static const answer *ask(const char *path)
+{
+    return ask_method("GET", path);
+}
+
+/* Some keys of the shard have left, as many as `keys`. */
+static void begin_half_move(int keys)
+{
+    from = cluster_master_of(&cluster, slot);
+    to = (from + 1) % CLUSTER_MASTERS;
+    cluster_half_move(&cluster, slot, to, keys);
+}
+
+static int start_queue(void **state)
+{
+    char key[64];
+    int i;
+    redis_cluster_set_up(state);
+    link_ = link_to_queue(cluster.url, "shown", SHARDS, "list");
+    link_push_jobs(link_, "a", 0, JOBS, 1 << 30);
+    shard = seriatim_shard_of("id-0", 4, SHARDS);
+    for (lost = i = 0; i < JOBS; i++) {
+        snprintf(key, sizeof key, "id-%d", i);
+        lost += seriatim_shard_of(key, strlen(key), SHARDS) == shard;
+    }
+    snprintf(key, sizeof key, "{shown/%u}", shard);
+    slot = cluster_slot(&cluster, key);
+    return 0;
+}
+
+static int stop_queue(void **state)
+{
+    seriatim_link_free(link_);
+    redis_cluster_tear_down(state);
+    return 0;
+}
+
+/* An answer that lacks the shard comes soon, and names its slot. */
+static const answer *ask_partly(const char *path)
+{
+    char expected[16];
+    const answer *a = ask(path);
+    snprintf(expected, sizeof expected, "%d", slot);
+    if (a->status != 200 || strcmp(a->moving, expected) != 0)
+        fail_msg("%s: %d, %s: \"%s\": %s", path, a->status, HEADER, a->moving, a->body);
+    if (a->took_ms > 3000)
+        fail_msg("%s took %.0f ms", path, a->took_ms);
+    return a;
+}
+
+static int count_of(const char *text, const char *word)
+{
+    int count = 0;
+    for (; (text = strstr(text, word)) != NULL; text++)
+        count++;
+    return count;
+}
+
+static void test_r_cluster_13_answers_have_what_can_be_read_and_name_the_slot_that_moves(void **state)
+{
+    static const int moved[] = {0, 1, 3};
+    char expected[96];
+    size_t i;
+    (void)state;
+    for (i = 0; i < sizeof moved / sizeof *moved; i++) {
+        const answer *a;
+        begin_half_move(moved[i]);
+        a = ask("/api/v1/queues/shown");
+        assert_int_equal(a->status, 200);
+        assert_true(a->took_ms < 3000);
+        snprintf(expected, sizeof expected, "\"shard\":%u,\"slot\":%d", shard, slot);
+        assert_non_null(strstr(a->body, expected));
+        a = ask_partly("/api/v1/queues/shown/records?by=id&limit=100");
+        assert_int_equal(count_of(a->body, "\"id\":"), JOBS - lost);
+        a = ask_partly("/api/v1/queues/shown/records?by=time&limit=100");
+        assert_int_equal(count_of(a->body, "\"id\":"), JOBS - lost);
+        a = ask_partly("/api/web/shown/range_by_id");
+        assert_int_equal(count_of(a->body, "\"id\":"), JOBS - lost);
+        snprintf(expected, sizeof expected, "\"of\":%d", JOBS - lost);
+        assert_non_null(strstr(ask_partly("/api/v1/queues/shown/hottest")->body, expected));
+        assert_non_null(strstr(ask_partly("/api/v1/queues/shown/ages")->body, expected));
+        ask_partly("/api/v1/queues/shown/errors");
+        ask_partly("/api/v1/queues/shown/scheduled");
+        ask_partly("/api/v1/search?q=id-&prefix=1&queue=shown");
+        cluster_end_move(&cluster, slot, from, to);
+        a = ask("/api/v1/queues/shown/records?by=id&limit=100");
+        assert_string_equal(a->moving, "");
+        assert_int_equal(count_of(a->body, "\"id\":"), JOBS);
+    }
+}
+
+static void test_r_cluster_13_figures_that_lack_a_shard_say_so(void **state)
+{
+    char expected[96];
+    const answer *a;
+    (void)state;
+    assert_non_null(strstr(ask("/metrics")->body, "seriatim_unread_shards{queue=\"shown\"} 0\n"));
+    link_push_jobs(link_, "b", 0, JOBS, 1 << 30); /* so that the figures are no longer those of the last look */
+    begin_half_move(0);                           /* a script of the shard fails at the first key that does not exist */
+    a = ask_partly("/api/v1/queues/shown");
+    snprintf(expected, sizeof expected, "\"slot\":%d,\"stale\":0,\"unread\":true", slot);
+    assert_non_null(strstr(a->body, expected));
+    assert_int_equal(count_of(a->body, "\"unread\":true"), 1);
+    ask_partly("/api/v1/search?q=id-0");
+    assert_non_null(strstr(ask_partly("/metrics")->body, "seriatim_unread_shards{queue=\"shown\"} 1\n"));
+    cluster_end_move(&cluster, slot, from, to);
+}
+
+/* There is no part of an id's page that could be shown, and a change is not made by half. */
+static void test_r_cluster_13_the_page_of_an_id_in_a_moving_slot_says_why_it_is_not_shown(void **state)
+{
+    char expected[64];
+    const answer *a;
+    (void)state;
+    begin_half_move(1);
+    snprintf(expected, sizeof expected, "Redis is moving slot %d", slot);
+    a = ask("/api/v1/queues/shown/id?id=id-0");
+    assert_int_equal(a->status, 503);
+    assert_non_null(strstr(a->body, expected));
+    assert_true(a->took_ms < 3000);
+    cluster_end_move(&cluster, slot, from, to);
+    assert_int_equal(ask("/api/v1/queues/shown/id?id=id-0")->status, 200);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_r_cluster_13_answers_have_what_can_be_read_and_name_the_slot_that_moves),
+        cmocka_unit_test(test_r_cluster_13_figures_that_lack_a_shard_say_so),
+        cmocka_unit_test(test_r_cluster_13_the_page_of_an_id_in_a_moving_slot_says_why_it_is_not_shown),
+    };
+    if (getenv("ONLY"))
+        cmocka_set_test_filter(getenv("ONLY"));
+    return cmocka_run_group_tests(tests, start_queue, stop_queue);
+}
