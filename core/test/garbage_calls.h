@@ -55,7 +55,7 @@ static const struct call {
     const char *args[MAX_ARGS];
 } calls[] = {
     {"acquire", 'S', {"1", "n2", "merge", "n1", LEASE}},
-    {"acquire", 'S', {"1", "n1", "merge", "", "0", "run", RUN}},
+    {"acquire", 'S', {"1", "n1", "merge", "", LEASE, "run", RUN}},
     {"heartbeat", 'B', {"n1", "10000", "host", "seriatim:nodes"}},
     {"heartbeat", 'B', {"n1", "0", "host", "seriatim:nodes"}},
     {"browse", 'S', {"1", "waiting", "0", "50", "hot", ""}},

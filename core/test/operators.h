@@ -45,6 +45,9 @@ void push(const fixture *f, const char *id, const char *payload, push_options op
 void push_failed(const fixture *f, const char *id, const char *payload, int64_t retry_count, double delay);
 void push_later(const fixture *f, const char *id, const char *payload, double delay);
 void push_many(const fixture *f, const char *id, int from, int count);
+/* A node takes the shard that nobody else has, as it does that has asked who has it. knows_all: "1": its runs end
+ * through it alone. The caller frees the reply. */
+redisReply *acquire_seen(const char *node, const char *knows_all);
 void acquire(fixture *f, const char *node);
 /* A slice of what an acquire or a settle left. Returns 0 when nothing is left. */
 int recover_slice(fixture *f, char cursor[24]);

@@ -206,13 +206,13 @@ void store_do_acquire(store_conn *c, store_shard *sh, const store_arg *argv, siz
 {
     store *s = c->store;
     int mine = store_arg_is(argv[1], sh->owner);
-    int64_t deaths = 0, heard = 0;
+    int64_t deaths = 0, heard = 0, number = sh->owner[0] ? sh->lease : sh->claimed;
     size_t i;
-    if (!mine && (!store_arg_is(argv[3], sh->owner) || store_number_of(argv[4]) != sh->lease)) {
+    if (store_number_of(argv[4]) != number || (!mine && !store_arg_is(argv[3], sh->owner))) {
         srt_resp_array(&c->out, 3);
         store_say_text(c, "TAKEN");
         store_say_text(c, sh->owner);
-        srt_resp_arg_int(&c->out, sh->lease);
+        srt_resp_arg_int(&c->out, number);
         return;
     }
     if (store_arg_is(argv[1], sh->forgotten_owner))

@@ -123,6 +123,44 @@ static void test_a_settle_that_arrives_late_again_changes_nothing(void **state)
     close_queue(&f);
 }
 
+/* Redis executes a call of n1 once more, which names the number `number` and no run. */
+static void acquires_late(const char *number, const char *owner)
+{
+    redisReply *reply = SCRIPT(acquire, "n1", "1", "", number);
+    assert_string_equal(reply->element[0]->str, "TAKEN");
+    assert_string_equal(reply->element[1]->str, owner);
+    freeReplyObject(reply);
+}
+
+/* So does an acquire: its node has claimed, given the shard up, or acquired it anew meanwhile. */
+static void test_an_acquire_that_arrives_late_again_changes_nothing(void **state)
+{
+    fixture f = open_queue(1, "merge");
+    char run[64], first[32], second[32];
+    redisReply *reply;
+    (void)state;
+    push(&f, "a", "x", none);
+    acquire(&f, "n1");
+    strcpy(first, f.lease);
+    acquires_late("0", "n1");
+    assert_int_equal(claim(&f, "5", run), 1);
+    acquires_late("0", "n1");
+    settle_done(&f, "a", run);
+    assert_int_equal(metrics(&f).refused, 0);
+    reply = SCRIPT(acquire, "n1", "1", "", first);
+    assert_string_equal(reply->element[0]->str, "KEPT");
+    strcpy(second, reply->element[1]->str);
+    freeReplyObject(reply);
+    acquires_late(first, "n1");
+    reply = SCRIPT(release, second, "");
+    assert_string_equal(reply->str, "OK");
+    freeReplyObject(reply);
+    acquires_late("0", "");
+    acquires_late(first, "");
+    acquires_late(second, "");
+    close_queue(&f);
+}
+
 /* Ids i0.. of a shard that n1 has; claims all of them. */
 static void claim_whole(fixture *f, int count, char run[64])
 {
@@ -347,6 +385,7 @@ int main(void)
         cmocka_unit_test(test_r_run_11_the_first_push_behind_a_run_is_told),
         cmocka_unit_test(test_a_settle_of_a_lost_claim_is_refused),
         cmocka_unit_test(test_a_settle_that_arrives_late_again_changes_nothing),
+        cmocka_unit_test(test_an_acquire_that_arrives_late_again_changes_nothing),
         cmocka_unit_test(test_a_claim_is_settled_as_a_whole),
         cmocka_unit_test(test_queries_see_the_runs_of_whole_claims),
         cmocka_unit_test(test_a_push_waits_behind_a_whole_claim),

@@ -39,7 +39,7 @@ static const char *released(const fixture *f)
 /* As a node does of which a release was answered BUSY, and which knows no run. Returns the deaths to be reported. */
 static long long acquire_again(fixture *f, const char *node)
 {
-    redisReply *reply = SCRIPT(acquire, node, "1", "", "0");
+    redisReply *reply = acquire_seen(node, "1");
     long long deaths = reply->element[3]->integer;
     assert_string_equal(reply->element[0]->str, "KEPT");
     strcpy(f->lease, reply->element[1]->str);

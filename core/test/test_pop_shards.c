@@ -272,10 +272,10 @@ static void test_r_pop_10_a_change_of_owner_leaves_a_popped_id_alone(void **stat
     take_over(&f, "n2");
     assert_string_equal(explain(&f, "a")->job.state, "running");
     assert_string_equal(explain(&f, "b")->job.state, "unproven");
-    freeReplyObject(SCRIPT(acquire, "n2", "merge", "", "0")); /* it keeps the shard: KEPT */
+    freeReplyObject(acquire_seen("n2", "0")); /* it keeps the shard: KEPT */
     assert_sound(&f);
     assert_string_equal(pop(&f, 30, NULL), "b"); /* in doubt: popped as others are */
-    reply = SCRIPT(acquire, "n2", "merge", "", "0");
+    reply = acquire_seen("n2", "0");
     strcpy(f.lease, reply->element[1]->str);
     freeReplyObject(reply);
     reply = SCRIPT(release, f.lease, "");
@@ -308,7 +308,7 @@ static void test_r_pop_10_an_id_unites_though_the_owner_of_its_shard_is_dead(voi
 /* A node takes its shard once more. Is it told to call recover.lua? */
 static int keeps_unfinished(fixture *f, const char *node)
 {
-    redisReply *reply = SCRIPT(acquire, node, "merge", "", "0");
+    redisReply *reply = acquire_seen(node, "0");
     int unfinished = (int)reply->element[4]->integer;
     assert_string_equal(reply->element[0]->str, "KEPT");
     strcpy(f->lease, reply->element[1]->str);

@@ -43,7 +43,7 @@ static fixture open_shards(void)
 
 static void take_shard(fixture *f, const char *from, const char *node)
 {
-    redisReply *reply = SCRIPT(acquire, node, "0", from, f->lease[0] ? f->lease : "0");
+    redisReply *reply = from[0] ? SCRIPT(acquire, node, "0", from, f->lease) : acquire_seen(node, "0");
     assert_string_equal(reply->element[0]->str, "OK");
     strcpy(f->lease, reply->element[1]->str);
     strcpy(f->seen, reply->element[2]->str);

@@ -1,19 +1,20 @@
 -- include: prelude change spread count_held record
--- ACQUIRE: takes a shard for a node if its owner is still the one that the caller saw. What that owner had claimed stands as
--- running until recover.lua has looked at it.
+-- ACQUIRE: takes a shard for a node if its owner, and the number of that ownership, are still those that the caller saw. What that
+-- owner had claimed stands as running until recover.lua has looked at it.
 -- When the caller already owns the shard, it keeps what it knows under a new lease, so that who found it dead before comes
 -- too late; runs that it does not know are left for recover.lua to put back.
+-- Each success changes the number, so a copy of a call that Redis executes later, from a connection that the caller has given up, changes
+-- nothing.
 -- KEYS: the shard's
--- ARGV: 1 generation, 2 node, 3 '1': no run that the caller knows can have ended without it, 4 expected owner ('' for none), 5 expected lease,
+-- ARGV: 1 generation, 2 node, 3 '1': no run that the caller knows can have ended without it, 4 expected owner ('' for none; not
+--       looked at where it is the caller), 5 expected number: the lease of the owner, or of a shard without one the fence of its last claim,
 --       then the runs that the caller knows: id, run
 -- Returns {'OK', or 'KEPT' if it was the caller's, lease, seen, recovered, unfinished}: seen is what the first claim passes;
 --   Redis does not know later claims of the caller, because a failover has forgotten them;
---   recovered: deaths that the next claim answers; unfinished: 1 when recover.lua has something to do; or {'TAKEN', owner, lease}
+--   recovered: deaths that the next claim answers; unfinished: 1 when recover.lua has something to do; or {'TAKEN', owner, number}: nothing was done
 local me = ARGV[2]
-local mine = owner == me
-if not mine and (owner ~= ARGV[4] or lease ~= tonumber(ARGV[5])) then
-  return {'TAKEN', owner, format('%.0f', lease)}
-end
+local mine, number = owner == me, owner == '' and claimed or lease
+if number ~= tonumber(ARGV[5]) or not mine and owner ~= ARGV[4] then return {'TAKEN', owner, format('%.0f', number)} end
 
 probe()
 count_held()

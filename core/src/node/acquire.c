@@ -63,17 +63,16 @@ static void renumber_run(srt_job *job, void *lease)
 
 /* ---- Acquire -------------------------------------------------------------------------------- */
 
-/* acquire.lua takes the shard only if it has no owner, or if its owner is the node that was found dead here. */
+/* acquire.lua takes the shard only if nobody has acquired or released it since Redis named its owner here. */
 void srt_shard_acquire(srt_node *node, srt_shard *s, int64_t now)
 {
-    int dead = s->state == SRT_FOREIGN && s->owner.len > 0;
     srt_request *r = srt_shard_begin(node, s, srt_script_acquire, SRT_ASK_ACQUIRE);
     if (r) {
         r->number = s->state == SRT_OWNED ? s->lease : 0;
         srt_request_arg(r, node->id.data, node->id.len);
         srt_request_text(r, s->queue->now.ttr > 0 ? "0" : "1"); /* a ttr ends runs: claim.lua */
-        srt_request_arg(r, s->owner.data, dead ? s->owner.len : 0);
-        srt_request_int(r, dead ? s->owner_lease : 0);
+        srt_request_arg(r, s->owner.data, s->owner.len);
+        srt_request_int(r, s->owner_number);
         if (s->state == SRT_OWNED)
             shard_visit_runs(node, s, tell_run, r);
     }
@@ -92,18 +91,29 @@ void srt_shard_acquire_own(srt_node *node, srt_shard *s, int64_t now)
 {
     srt_bytes_clear(&s->owner);
     srt_bytes_add(&s->owner, node->id.data, node->id.len);
-    s->owner_lease = 0;
     srt_shard_acquire(node, s, now);
 }
 
+/*
+ * Redis names the owner and the number that the next acquire expects. That owner is this node where a copy of the
+ * request was executed, and its answer was lost with a connection; there is none where a failover has forgotten it.
+ */
 static void acquire_taken(srt_node *node, srt_shard *s, const srt_request *r, const srt_reply *reply, int64_t now)
 {
+    const srt_token *owner = &reply->tokens[2];
+    int own = owner->len == node->id.len && memcmp(owner->data, node->id.data, owner->len) == 0;
+    s->owner_number = srt_token_int(&reply->tokens[3]);
+    if (r->number && (own || owner->len == 0)) {
+        s->state = SRT_OWNED;
+        s->reconcile = 1;
+        return;
+    }
     if (r->number)
         srt_shard_lose(node, s);
     s->state = SRT_FOREIGN;
+    s->perhaps_ours = own;
     srt_bytes_clear(&s->owner);
-    srt_bytes_add(&s->owner, reply->tokens[2].data, reply->tokens[2].len);
-    s->owner_lease = srt_token_int(&reply->tokens[3]);
+    srt_bytes_add(&s->owner, owner->data, owner->len);
     s->owner_asked_at = node->heartbeat.answered + 1;
     if (s->changed_meanwhile)
         srt_bytes_clear(&s->owner);
@@ -140,7 +150,7 @@ void srt_shard_acquired(srt_node *node, srt_shard *s, const srt_request *r, cons
         s->first_claim = node->opening;
         s->due_at = s->unproven_at = s->suspect_at = SRT_NEVER;
     }
-    s->lease = lease;
+    s->lease = s->owner_number = lease;
     s->given_up = 0;
     srt_shard_mark_old(node, s, r->number ? s->seen : 0);
     if (r->number) {

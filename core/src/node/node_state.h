@@ -68,7 +68,7 @@ struct srt_shard {
 
     /* A foreign shard: who was seen to own it. */
     srt_bytes owner;
-    int64_t owner_lease;
+    int64_t owner_number; /* of its ownership, as Redis named it last (acquire.lua); also of an owned shard */
     int owner_asked_at; /* heartbeat.answered must reach it before the owner may count as dead: the list of living nodes
                            that we have now may be older than the ownership, and lack an owner that has just joined */
     uint64_t next_owner; /* hash of the node that should have the shard when we give it up */
