@@ -55,6 +55,13 @@ static void shard_step_owned(srt_node *node, srt_shard *s, int64_t now)
     if (s->seen == 0 && !s->claiming)
         srt_shard_claim(node, s, 1, SRT_CLAIM_READY,
                         now); /* runs of dead processes are reported before anything else */
+    if (s->reconcile && s->resend) {
+        /* Redis may have executed it. Were its runs named to an acquire, their absence would say that Redis has
+         * forgotten all claims since. */
+        if (!s->settling && s->pending_since <= now)
+            srt_shard_settle(node, s, now);
+        return;
+    }
     if (s->reconcile) {
         if (!s->claiming && !s->settling && !s->slicing && !s->recovering)
             srt_shard_acquire(node, s, now);
