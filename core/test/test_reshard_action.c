@@ -137,6 +137,36 @@ static void test_r_reshard_2_a_number_of_an_outbox_of_an_earlier_version_is_refu
     close_queue(&f);
 }
 
+/* Both are sent behind the new layout, so a user who lacks one of them is told before it is written. */
+static void test_r_reshard_2_a_user_who_may_not_ask_for_replicas_is_refused(void **state)
+{
+    static const char *const commands[] = {"role", "wait"};
+    fixture f = open_queue(3, "list"), limited = f;
+    seriatim_error error;
+    char text[160];
+    size_t i;
+    (void)state;
+    fill_waiting(&f);
+    for (i = 0; i < 2; i++) {
+        redisReply *before = redis("GET seriatim:{Q}:layout"), *after;
+        snprintf(text, sizeof text, "ACL SETUSER limited on >secret ~* &* +@all -%s", commands[i]);
+        REDIS(text);
+        snprintf(text, sizeof text, "unix://limited:secret@%s", server.socket);
+        assert_int_equal(seriatim_link_new(NULL, text, &limited.link, &error), SERIATIM_OK);
+        limited.client = seriatim_link_client(limited.link);
+        limited.queue = add_queue(limited.client, "Q", 1, 3, "list");
+        assert_int_equal(begin(&limited, "5"), SERIATIM_AUTH);
+        assert_non_null(strstr(seriatim_client_error(limited.client)->message, commands[i]));
+        after = redis("GET seriatim:{Q}:layout");
+        assert_string_equal(before->str, after->str);
+        freeReplyObject(before);
+        freeReplyObject(after);
+        seriatim_link_free(limited.link);
+        REDIS("ACL DELUSER limited");
+    }
+    close_queue(&f);
+}
+
 static void test_r_reshard_2_a_server_that_cannot_move_ids_is_named(void **state)
 {
     fixture f = open_queue(3, "list");
@@ -338,6 +368,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_r_reshard_2_what_is_refused_is_named_and_nothing_is_written),
         cmocka_unit_test(test_r_reshard_2_a_number_of_an_outbox_of_an_earlier_version_is_refused),
+        cmocka_unit_test(test_r_reshard_2_a_user_who_may_not_ask_for_replicas_is_refused),
         cmocka_unit_test(test_r_reshard_2_a_server_that_cannot_move_ids_is_named),
         cmocka_unit_test(test_r_reshard_1_servers_move_the_ids_and_metrics_say_how_far_they_are),
         cmocka_unit_test(test_r_reshard_1_metrics_count_ids_that_have_moved),

@@ -19,8 +19,8 @@
 #define WITH_REPLICA "*3\r\n$6\r\nmaster\r\n:0\r\n*1\r\n*3\r\n$1\r\na\r\n$1\r\n1\r\n$1\r\n0\r\n"
 #define REPLICA "*5\r\n$5\r\nslave\r\n$1\r\na\r\n:1\r\n$9\r\nconnected\r\n:0\r\n"
 
-/* Takes what the client sends, in which the word is to stand `count` times. */
-static void sends(seriatim_client *c, size_t count, const char *word)
+/* The word is to stand `count` times in what the client sends. */
+static void shows(seriatim_client *c, size_t count, const char *word)
 {
     const char *data;
     size_t len, found = 0, i;
@@ -29,6 +29,15 @@ static void sends(seriatim_client *c, size_t count, const char *word)
         found += memcmp(data + i, word, strlen(word)) == 0;
     if (found != count)
         fail_msg("%lu times %s: %.*s", (unsigned long)found, word, (int)len, data);
+}
+
+/* The same, and takes what it sends. */
+static void sends(seriatim_client *c, size_t count, const char *word)
+{
+    const char *data;
+    size_t len;
+    shows(c, count, word);
+    srt_client_output(c, &data, &len);
     srt_client_sent(c, len);
 }
 
@@ -36,6 +45,16 @@ static void hears_times(seriatim_client *c, size_t count, const char *answer)
 {
     while (count-- > 0)
         assert_int_equal(says(c, answer), SERIATIM_OK);
+}
+
+/* The user may call the two commands that are sent behind the new layout. */
+static void may_ask_for_replicas(seriatim_client *c)
+{
+    shows(c, 1, "ROLE");
+    sends(c, 1, "WAIT");
+    hears_times(c, 1, MASTER);
+    sends(c, 0, "3 4 2 3");
+    hears_times(c, 1, ":0\r\n");
 }
 
 /* Up to the moment at which the layout is written and its master is asked for its replicas. */
@@ -52,6 +71,7 @@ static seriatim_client *client_that_has_written(void)
     hears_times(c, 4, "$-1\r\n");
     sends(c, 1, "seriatim:{Q/*}:outbox:*");
     hears_times(c, 1, "*2\r\n$1\r\n0\r\n*0\r\n");
+    may_ask_for_replicas(c);
     sends(c, 1, "3 4 2 3");
     hears_times(c, 1, "*2\r\n:1\r\n" MOVING);
     sends(c, 1, "ROLE");

@@ -19,6 +19,7 @@ enum {
     RESHARD_STATE,
     RESHARD_TEXT,
     RESHARD_OUTBOXES,
+    RESHARD_RIGHT,
     RESHARD_SET,
     RESHARD_ROLE,
     RESHARD_WAIT,
@@ -144,6 +145,24 @@ static int reshard_ask_replicas(seriatim_client *c, reshard_state *s, int kind)
     return srt_client_send(c, r);
 }
 
+/* What is sent behind the new layout is tried before it: the user may lack the right to one of the two commands. */
+static int reshard_ask_rights(seriatim_client *c, reshard_state *s)
+{
+    srt_request *asked[2];
+    size_t i;
+    asked[0] = srt_role_request(&c->cluster, s->peer);
+    asked[1] = srt_wait_request(&c->cluster, s->peer, 0, RESHARD_WAIT_MS); /* it waits for nothing */
+    s->waiting = 2;
+    for (i = 0; i < 2; i++) {
+        if (!asked[i])
+            return srt_operator_nomem(c);
+        asked[i]->kind = RESHARD_RIGHT;
+        if (srt_client_send(c, asked[i]) != SERIATIM_OK)
+            return SERIATIM_NOMEM;
+    }
+    return SERIATIM_OK;
+}
+
 /* ---- Outboxes of which an earlier version wrote a number, which cannot be moved ----------------- */
 
 /* Keys of outboxes, of any shard of the queue. */
@@ -193,7 +212,7 @@ static int reshard_on_outboxes(seriatim_client *c, reshard_state *s, const srt_r
     snprintf(s->cursor, sizeof s->cursor, "%.*s", (int)t[1].len, t[1].data);
     if (strcmp(s->cursor, "0") != 0 || srt_scan_turn(&s->scan, &c->cluster))
         return reshard_ask_outboxes(c, s);
-    return reshard_set(c, s);
+    return reshard_ask_rights(c, s);
 }
 
 /* ---- What the shards say --------------------------------------------------------------------- */
@@ -348,6 +367,8 @@ static int reshard_on_reply(seriatim_client *c, srt_request *r, const srt_reply 
         return reshard_on_shard(c, s, r, &reply->tokens[0]);
     case RESHARD_OUTBOXES:
         return reshard_on_outboxes(c, s, reply);
+    case RESHARD_RIGHT:
+        return --s->waiting > 0 ? SERIATIM_OK : reshard_set(c, s);
     case RESHARD_ROLE:
     case RESHARD_WAIT:
         return reshard_on_replicas(c, s, reply);
