@@ -216,16 +216,13 @@ static csim_pipe *pipe_of(csim_actor *a, int number)
     return NULL;
 }
 
-/*
- * The connection ends. What a client has sent on it may be delivered later, as from a buffer of the system. A node's is
- * not: a late acquire gives a shard another lease, and results under the one before would be refused.
- */
+/* The connection ends. What it has may be delivered later, as from a buffer of the system. */
 static void pipe_end(csim_actor *a, csim_pipe *p)
 {
     int i, number = p->number;
     for (i = 0; i < GHOSTS && cs.ghosts[i].fd >= 0; i++)
         ;
-    if (a->client && p->out.len > 0 && i < GHOSTS && roll(2) == 0) {
+    if (p->out.len > 0 && i < GHOSTS && roll(2) == 0) {
         cs.ghosts[i] = *p;
         p->fd = -1;
     } else {
