@@ -57,7 +57,7 @@ RSpec.describe "seriatim/lowkiq", limit: 240 do
     Lowkiq.poll_interval = 5
     Lowkiq.threads_per_node = 2
     Lowkiq.format_error = ->(error) { "E:" + error.message }
-    Lowkiq.server_middlewares << ->(worker, batch, &block) { TRACE.puts("in \#{worker} \#{batch.keys}") && nil; block.call }
+    Lowkiq.server_middlewares << ->(worker, batch, &block) { TRACE.puts("in \#{worker} \#{batch}") && nil; block.call }
     Lowkiq.client_middlewares << ->(_worker, batch, &block) { batch.each { |job| job[:score] ||= 1 } && block.call }
     Lowkiq.on_server_init = -> { TRACE.puts "init" }
     Lowkiq.build_scheduler = -> { Lowkiq.build_seq_scheduler }
@@ -72,7 +72,7 @@ RSpec.describe "seriatim/lowkiq", limit: 240 do
     eventually { File.exist?(trace) && File.read(trace).include?("dead") }
     expect(@server.stop).to eq(0)
     lines = File.readlines(trace, chomp: true)
-    expect(lines).to include("init", 'run 1 [{:num=>1, :at=>1970-01-01 00:00:00 UTC}, :second]', 'in OldWorker ["1"]', 'dead fails [""] E:boom')
+    expect(lines).to include("init", 'run 1 [{:num=>1, :at=>1970-01-01 00:00:00 UTC}, :second]', 'in OldWorker {"fails"=>[""]}', 'dead fails [""] E:boom')
     expect(lines.grep(/\Arun fails/).size).to eq(2)
     expect(@server.log.scan("Lowkiq.poll_interval = 5 has no effect").size).to eq(1)
   end
@@ -107,6 +107,14 @@ RSpec.describe "seriatim/lowkiq", limit: 240 do
     expect(url_of("redis://plain:1/2")).to eq("redis://plain:1/2")
   end
 
+  it "R-LOWKIQ-3: Seriatim's keys lie below the namespace of a client that is a Redis::Namespace" do
+    namespaced = Struct.new(:namespace, :_client)
+    plain = Client4.new({ scheme: "redis", host: "h", port: 1, db: 9 })
+    own = Seriatim.namespace
+    2.times { expect([url_of(namespaced.new(:shop, plain)), Seriatim.namespace]).to eq(["redis://h:1/9", "shop:#{own}"]) }
+    refused(/namespace of the client must be a text, not a Proc/) { url_of(namespaced.new(-> { "shop" }, plain)) }
+  end
+
   it "R-LOWKIQ-3: what a URL cannot say is refused" do
     refused(/cannot take its sentinels; name the Sentinels in a URL/) { url_of(Client4.new({ sentinels: [{ host: "a" }] })) }
     refused(/cannot take its ssl_params; name the file of certificates by the variable SSL_CERT_FILE/) { url_of(Client4.new({ ssl_params: { ca_file: "x" } })) }
@@ -128,6 +136,15 @@ RSpec.describe "seriatim/lowkiq", limit: 240 do
     expect([Lowkiq.build_lag_scheduler, Lowkiq.build_seq_scheduler]).to eq([Seriatim.build_lag_scheduler, Seriatim.build_seq_scheduler])
     expect([Lowkiq.build_default_splitter, Lowkiq.build_by_node_splitter(2, 0)]).to all(respond_to(:call))
     expect(Lowkiq::Web).to be(Seriatim::Web)
+  end
+
+  it "R-LOWKIQ-4: Lowkiq::Queue::QueueMetrics gives the figures of queues in the order of their names" do
+    waits, = %w[Waits Empty].map { |name| lowkiq_worker(name) {} }
+    waits.perform_async([{ id: 1, payload: "a" }, { id: 1, payload: "b" }, { id: 2, retry_count: 0, perform_in: Time.now - 9 }])
+    empty, full = Lowkiq::Queue::QueueMetrics.new(:pool).call(%w[Empty Waits])
+    expect(empty.to_a).to eq([0] * 8)
+    expect(full).to have_attributes(length: 2, fresh: 1, retries: 1, morgue_length: 0, processed: 0, failed: 0, busy: 0, lag: be_positive)
+    refused(/no worker that is loaded has the queue "Unknown"/) { Lowkiq::Queue::QueueMetrics.new.call(["Unknown"]) }
   end
 
   it "R-LOWKIQ-4: shards have Lowkiq's names, and say what took the place of running them by hand" do

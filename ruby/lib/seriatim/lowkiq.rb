@@ -15,6 +15,7 @@ require "seriatim/lowkiq/worker"
 # The names of the gem lowkiq.
 module Lowkiq
   extend Accessors
+  autoload :Queue, "seriatim/lowkiq/queue"
   autoload :Web, "seriatim/lowkiq/web"
 end
 

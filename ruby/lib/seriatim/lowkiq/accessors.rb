@@ -48,11 +48,12 @@ module Lowkiq
     # A callable that gives a client of the gem redis, or a URL.
     def redis = @redis || -> { ::Redis.new(url: Seriatim.redis_url) }
 
-    # Seriatim takes the URL of the client that the callable gives, and makes its connections itself.
+    # Seriatim takes the URL of the client that the callable gives, and makes its connections itself. If the client is a Redis::Namespace,
+    # Seriatim's keys lie below its namespace, too.
     def redis=(callable)
       @redis = callable("redis", callable)
       @client_redis_pool = @server_redis_pool = nil
-      Seriatim.redis = -> { RedisClient.url(callable.call) }
+      Seriatim.redis = -> { RedisClient.url(callable.call) { |namespace| put_below(namespace) } }
     end
 
     # For an application that talks to Redis through Lowkiq: connections of the gem redis, which Seriatim does not use.
@@ -71,6 +72,11 @@ module Lowkiq
     def build_by_node_splitter(number_of_nodes, node_number) = Seriatim.build_by_node_splitter(number_of_nodes, node_number)
 
     private
+
+    def put_below(namespace)
+      below = "#{namespace}:"
+      Seriatim.namespace = below + Seriatim.namespace unless Seriatim.namespace.start_with?(below)
+    end
 
     def callable(field, value)
       value.respond_to?(:call) ? value : raise(Seriatim::Invalid, "Lowkiq.#{field} must be callable, not #{value.inspect} (#{value.class})")

@@ -15,15 +15,16 @@ module Lowkiq
     module_function
 
     # @param client [String, Object] a URL, or a client of the gem redis, which is closed
+    # @yieldparam namespace [String] of a client that is a Redis::Namespace
     # @return [String]
     # @raise [Seriatim::Invalid] it has no URL that says all that it is
-    def url(client)
+    def url(client, &namespaced)
       return client if client.is_a?(String)
 
       options = options(client) or
         raise Seriatim::Invalid, "Lowkiq.redis must give a URL or a client of the gem redis, not a #{client.class}; Seriatim takes nothing but its URL"
       refuse(options)
-      build(options)
+      build(options).tap { namespace(client)&.then(&namespaced) }
     ensure
       client.close if !client.is_a?(String) && client.respond_to?(:close)
     end
@@ -36,6 +37,15 @@ module Lowkiq
       return inner.options if inner.respond_to?(:options)
 
       inner.respond_to?(:config) ? of_config(inner.config) : { cluster: true }
+    end
+
+    # @return [String, nil]
+    def namespace(client)
+      return unless client.respond_to?(:namespace)
+
+      name = client.namespace
+      name = name.name if name.is_a?(Symbol)
+      name.is_a?(String) ? name : raise(Seriatim::Invalid, "Lowkiq.redis: the namespace of the client must be a text, not a #{name.class}")
     end
 
     # A configuration with Sentinels would ask them for the host.
@@ -71,7 +81,7 @@ module Lowkiq
 
     def escape(text) = text.b.gsub(/[^a-zA-Z0-9_.~-]/n) { |byte| format("%%%02X", byte.ord) }
 
-    private_class_method :options, :of_config, :refuse, :given?, :build, :login, :escape
+    private_class_method :options, :namespace, :of_config, :refuse, :given?, :build, :login, :escape
   end
   private_constant :RedisClient
 end

@@ -29,7 +29,7 @@ module Seriatim
 
     def_delegators :@payloads_by_id, :[], :fetch, :dig, :key?, :has_key?, :include?, :member?, :keys, :values,
                    :values_at, :size, :length, :empty?, :each_pair, :each_key, :each_value, :transform_values,
-                   :select, :filter, :reject, :slice, :except, :any?, :==
+                   :select, :filter, :reject, :slice, :except, :any?, :==, :to_s, :to_json
 
     # @param places [Hash{String => Integer}, nil] of the ids in the delivery; nil: all are there, in this order
     # @api private
