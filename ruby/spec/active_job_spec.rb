@@ -154,6 +154,15 @@ RSpec.describe "ActiveJob" do
     expect { Seriatim::ActiveJob.cancel("x") }.to raise_error(Seriatim::Invalid, /provider_job_id/)
   end
 
+  it "R-JOB-4: enqueues for any distance, and lists the exact time" do
+    job = job_class
+    times = [899.seconds, 900.seconds, 901.seconds, 1.day, 90.days, 10.years].map(&:from_now)
+    times.each_with_index { |time, number| job.set(wait_until: time).perform_later(number) }
+    listed = Seriatim::ActiveJob.scheduled(job_class: job)
+    expect(listed.map { |row| row[:arguments] }).to eq([[0], [1], [2], [3], [4], [5]])
+    expect(listed.map { |row| row[:scheduled_at] }).to match(times.map { |time| be_within(0.001).of(time.to_f) })
+  end
+
   it "R-JOB-4: starts a delayed job in time, and lets a job without a delay overtake it" do
     job = job_class { |number| done([number, Time.now.to_f]) }
     job.ordered_by { |_number| "a" }
