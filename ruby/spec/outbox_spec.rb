@@ -205,7 +205,7 @@ RSpec.describe Seriatim::Outbox, limit: 240 do
           go_on.pop
         end
       ensure
-        ActiveRecord::Base.clear_active_connections!
+        ActiveRecord::Base.connection_handler.clear_active_connections!
       end
       [written, -> { go_on.push(true) && thread.join }]
     end
