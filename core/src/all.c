@@ -105,6 +105,7 @@
 #include "client/query_scheduled.c"
 #include "client/query_ask.c"
 #include "client/query.c"
+#include "client/open_batches.c"
 #include "client/action.c"
 #include "client/delete.c"
 #include "client/reshard.c"

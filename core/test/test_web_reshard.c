@@ -9,6 +9,8 @@
 #include <string.h>
 
 #include "browser.h"
+#include "imported.h"
+#include "reshard_fixture.h"
 
 #define FORM "application/x-www-form-urlencoded"
 
@@ -93,11 +95,103 @@ static void test_r_web_22_pages_show_all_ids_while_they_move(void **state)
     shows("it is due in ");
 }
 
+/* ---- Actions on many ids, request by request, while ids move ----------------------------------- */
+
+enum { DEAD_IDS = 1800 }; /* more than a request acts on */
+
+/* Dead ids of 16 shards, with one error, and one that waits. */
+static void open_with_dead_ids(void)
+{
+    char record[sizeof IMPORTED("d") - 1], id[16];
+    seriatim_job waiting = job_of("waiting", 7, "1", 1, 1000);
+    size_t queue;
+    double i;
+    open_browser();
+    queue = queue_of(browser.client, "Q", 16);
+    assert_int_equal(seriatim_push_begin(browser.client, queue), SERIATIM_OK);
+    assert_int_equal(seriatim_push_job(browser.client, &waiting), SERIATIM_OK);
+    assert_int_equal(seriatim_push_send(browser.client), SERIATIM_OK);
+    assert_int_equal(drive_browser(), SERIATIM_OK);
+    memcpy(record, IMPORTED("d"), sizeof record);
+    for (i = 1; i <= DEAD_IDS; i++) {
+        seriatim_text texts[2] = {{id, 0}, {record, sizeof record}};
+        texts[0].len = (size_t)snprintf(id, sizeof id, "%.0f", i);
+        memcpy(record + 1, &i, sizeof i); /* the sequence, which rises */
+        assert_int_equal(seriatim_action_begin(browser.client, queue, SERIATIM_IMPORT, texts, 2), SERIATIM_OK);
+        assert_int_equal(drive_browser(), SERIATIM_OK);
+        assert_int_equal(seriatim_action_result(browser.client), 1);
+    }
+}
+
+/*
+ * Behind the first request the ids of the last shards move to shards that the action has left. after: the move begins
+ * then, too. Each id is requeued once.
+ */
+static void requeues_once(const char *path, int after)
+{
+    char body[400] = "{\"slice\":true}", cursor[300];
+    int64_t sum = 0;
+    unsigned source = 16, requests = 0;
+    move m;
+    if (!after)
+        move_begin(&m, 8);
+    for (;;) {
+        if (ask("POST", path, body) != 200)
+            fail_msg("%s", browser.text);
+        sum += member("count");
+        if (strstr(browser.text, "\"more\":false"))
+            break;
+        assert_int_equal(sscanf(strstr(browser.text, "\"cursor\":\""), "\"cursor\":\"%299[^\"]", cursor), 1);
+        snprintf(body, sizeof body, "{\"slice\":true,\"cursor\":\"%s\"}", cursor);
+        if (requests++ == 0 && after)
+            move_begin(&m, 8);
+        while (source > 8)
+            move_source(&m, --source);
+    }
+    assert_true(requests > 0);
+    assert_int_equal(sum, DEAD_IDS);
+    get("/api/v1/queues/Q");
+    assert_int_equal(member("dead"), 0);
+    assert_int_equal(member("enqueued"), DEAD_IDS + 1);
+}
+
+static void test_r_action_17_all_dead_ids_are_requeued_once_while_they_move(void **state)
+{
+    (void)state;
+    open_with_dead_ids();
+    requeues_once("/api/web/Q/morgue_queue_up_all_jobs", 0);
+}
+
+static void requeues_one_error(int after)
+{
+    char fingerprint[17], path[120];
+    open_with_dead_ids();
+    get("/api/v1/queues/Q/errors?part=dead");
+    snprintf(fingerprint, sizeof fingerprint, "%.16s", strstr(browser.text, "\"fingerprint\":\"") + 15);
+    snprintf(path, sizeof path, "/api/v1/queues/Q/errors/%s/queue_up", fingerprint);
+    requeues_once(path, after);
+}
+
+static void test_r_action_17_dead_ids_of_one_error_are_requeued_once_while_they_move(void **state)
+{
+    (void)state;
+    requeues_one_error(0);
+}
+
+static void test_r_action_17_dead_ids_of_one_error_are_requeued_once_if_a_move_begins(void **state)
+{
+    (void)state;
+    requeues_one_error(1);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_r_web_22_an_admin_gives_a_queue_another_number_of_shards),
         cmocka_unit_test(test_r_web_22_pages_show_all_ids_while_they_move),
+        cmocka_unit_test(test_r_action_17_all_dead_ids_are_requeued_once_while_they_move),
+        cmocka_unit_test(test_r_action_17_dead_ids_of_one_error_are_requeued_once_while_they_move),
+        cmocka_unit_test(test_r_action_17_dead_ids_of_one_error_are_requeued_once_if_a_move_begins),
     };
     return cmocka_run_group_tests(tests, start_server, stop_server);
 }

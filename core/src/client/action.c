@@ -51,7 +51,6 @@ static const struct {
  * The second one is run while the answer to the first is on its way.
  */
 #define ACTION_AHEAD 2
-#define ACTION_BATCH_MS 5 /* until a batch that is open is looked at again */
 
 int srt_action_takes_ids(int kind)
 {
@@ -66,9 +65,13 @@ int srt_action_is_whole(int kind)
 typedef struct action_state {
     int kind;
     int is_slice;
-    unsigned calls;         /* of a slice */
-    srt_action_place place; /* of a slice: where it goes on; its texts lie in the two below */
+    int walks;              /* a slice, or an action on all ids that began before the last move of ids has ended */
+    unsigned calls, looks;  /* of a slice: calls for ids, and looks at open batches */
+    srt_action_place place; /* of a walk: where it goes on; its texts lie in the two below. `bound` of every action on
+                               all ids */
     srt_bytes began, cursor;
+    srt_batches batches; /* of a walk: those that were open behind its first pass */
+    int is_settled;      /* these have ended */
     srt_arena args;
     srt_target *targets;
     size_t count;
@@ -76,10 +79,6 @@ typedef struct action_state {
     seriatim_text payload, key; /* of the one to drop; either may be empty. payload: also a record */
     srt_queue *queue;
     int64_t changed;
-    /* Of an action on all ids while ids move: */
-    int pass;              /* 2: it goes through the shards once more */
-    seriatim_text *begans; /* when the action began in each shard, as the first pass was told */
-    int64_t *batches;      /* of each shard that ids leave: the batch that was open behind the first pass; 0: none */
 } action_state;
 
 enum { ACTION_CALL, ACTION_BATCH }; /* kinds of requests */
@@ -90,6 +89,7 @@ static void action_release(seriatim_client *c)
     srt_arena_free(&a->args);
     srt_bytes_free(&a->began);
     srt_bytes_free(&a->cursor);
+    srt_batches_free(&a->batches);
     srt_free(c->mem, a, sizeof *a);
 }
 
@@ -121,6 +121,16 @@ static int action_ask_ids(seriatim_client *c, action_state *a, size_t first, siz
     return srt_client_send(c, r);
 }
 
+/*
+ * 1: ids have changed their shards since the action began, or do so now. Then it begins in each shard at the time at
+ * which it began in the first one, or it would act again on an id on which it has acted in another shard. Otherwise
+ * each shard gives the time itself. The number of a layout is the time at which it was written.
+ */
+static int action_is_bound(const action_state *a)
+{
+    return a->place.bound > 0 && (a->queue->old_count > 0 || a->queue->generation > a->place.bound);
+}
+
 static int action_ask_shard(seriatim_client *c, action_state *a, unsigned shard, const srt_token *began,
                             const srt_token *cursor)
 {
@@ -128,14 +138,10 @@ static int action_ask_shard(seriatim_client *c, action_state *a, unsigned shard,
     if (!r)
         return SERIATIM_NOMEM;
     if (action_table[a->kind].form == ACTION_ALL) {
-        seriatim_text from = {"0", 1};
-        if (began) {
-            from.data = began->data;
-            from.len = began->len;
-        } else if (a->pass == 2 && a->begans[shard].len) {
-            from = a->begans[shard];
-        }
-        srt_request_arg(r, from.data, from.len);
+        if (began)
+            srt_request_arg(r, began->data, began->len);
+        else
+            srt_request_int(r, action_is_bound(a) ? a->place.bound : 0);
         srt_request_arg(r, cursor ? cursor->data : "", cursor ? cursor->len : 0);
         srt_request_text(r, a->queue->now.fold);
     }
@@ -145,7 +151,7 @@ static int action_ask_shard(seriatim_client *c, action_state *a, unsigned shard,
     return srt_client_send(c, r);
 }
 
-/* ---- A slice: one call after another, as many as a slice has --------------------------------- */
+/* ---- A walk: one call after another, in a slice as many as it has ----------------------------- */
 
 static int action_keep(srt_bytes *kept, seriatim_text *text, const char *data, size_t len)
 {
@@ -164,15 +170,28 @@ static int action_place_at(action_state *a, unsigned shard, const char *began, s
     return status == SERIATIM_OK ? action_keep(&a->cursor, &a->place.cursor, cursor, cursor_len) : status;
 }
 
-/* Sends the next call of a slice, unless the slice has made all of its calls or all shards are done. */
+/*
+ * The shards that a walk comes to, each of them again while ids move: an id that leaves a shard before the walk comes
+ * there may arrive in one that the walk has left, or be in a batch. It moves once, so it lies still in the second pass,
+ * which begins when the batches have ended that were open behind the first.
+ */
+static unsigned action_steps(const action_state *a)
+{
+    return srt_queue_addressed(a->queue) * (a->queue->old_count ? 2 : 1);
+}
+
+/* Sends the next call of a walk, unless all shards are done or the slice has made all of its calls. */
 static int action_walk(seriatim_client *c, action_state *a)
 {
     srt_token began = {SRT_STRING, 0, a->place.began.data, a->place.began.len};
     srt_token cursor = {SRT_STRING, 0, a->place.cursor.data, a->place.cursor.len};
-    if (a->place.shard >= srt_queue_addressed(a->queue) || a->calls == SRT_ACTION_CALLS)
+    unsigned addressed = srt_queue_addressed(a->queue);
+    if (a->place.shard >= action_steps(a) || (a->is_slice && a->calls == SRT_ACTION_CALLS))
         return SERIATIM_OK;
+    if (a->place.shard == addressed && began.len == 0 && !a->is_settled)
+        return srt_batches_begin(c, &a->batches, a->queue, ACTION_BATCH);
     a->calls++;
-    return action_ask_shard(c, a, a->place.shard, began.len ? &began : NULL, &cursor);
+    return action_ask_shard(c, a, a->place.shard % addressed, began.len ? &began : NULL, &cursor);
 }
 
 static int action_begin_walk(seriatim_client *c, action_state *a)
@@ -180,6 +199,7 @@ static int action_begin_walk(seriatim_client *c, action_state *a)
     if (a->place.generation != a->queue->generation && action_place_at(a, 0, "", 0, "", 0) != SERIATIM_OK)
         return srt_operator_nomem(c);
     a->place.generation = a->queue->generation;
+    a->is_settled = 0;
     return action_walk(c, a);
 }
 
@@ -193,11 +213,28 @@ static int action_walk_on(seriatim_client *c, action_state *a, const srt_token *
     return action_walk(c, a);
 }
 
+static int action_on_batch(seriatim_client *c, action_state *a, const srt_request *r, const srt_token *sequence)
+{
+    if (!srt_batches_take(c, &a->batches, r, sequence))
+        return SERIATIM_OK;
+    a->is_settled = 1;
+    return action_walk(c, a);
+}
+
+/* The second pass of a slice that has looked often enough is begun by the next slice. */
+static int action_on_awake(seriatim_client *c)
+{
+    action_state *a = c->state;
+    if (a->is_slice && ++a->looks == SRT_ACTION_CALLS)
+        return SERIATIM_OK;
+    return srt_batches_ask(c, &a->batches, a->queue, ACTION_BATCH);
+}
+
 int srt_action_slice_more(const seriatim_client *c, srt_action_place *place)
 {
     const action_state *a = c->state;
     *place = a->place;
-    return a->queue && a->place.shard < srt_queue_addressed(a->queue);
+    return a->queue && a->place.shard < action_steps(a);
 }
 
 /* ---- All forms ------------------------------------------------------------------------------- */
@@ -248,7 +285,7 @@ static int action_without_queue(seriatim_client *c, const srt_queue *queue, int 
 static int action_has_next(const action_state *a)
 {
     int takes_ids = srt_action_takes_ids(a->kind);
-    return !a->is_slice && a->next < (takes_ids ? a->count : srt_queue_addressed(a->queue));
+    return !a->walks && a->next < (takes_ids ? a->count : srt_queue_addressed(a->queue));
 }
 
 /* Sends the first call for the next shard, or for the next targets. */
@@ -264,100 +301,6 @@ static int action_ask_next(seriatim_client *c, action_state *a)
     return action_ask_ids(c, a, first, n, NULL);
 }
 
-/* ---- A second pass while ids move ------------------------------------------------------------ */
-
-/*
- * An id that moved in the first pass may have been in none of the shards when the action came by: it was in a batch. It
- * moves once, so it lies still in a second pass, which begins when the batches have ended that were open behind the
- * first.
- */
-static int action_prepare_passes(seriatim_client *c, action_state *a)
-{
-    unsigned count = srt_queue_addressed(a->queue), i;
-    a->pass = 1;
-    a->begans = srt_arena_alloc(&a->args, count * sizeof *a->begans);
-    a->batches = srt_arena_alloc(&a->args, count * sizeof *a->batches);
-    if (!a->begans || !a->batches)
-        return srt_operator_nomem(c);
-    for (i = 0; i < count; i++) {
-        a->begans[i].len = 0;
-        a->batches[i] = -1;
-    }
-    return SERIATIM_OK;
-}
-
-static int action_ask_batches(seriatim_client *c, action_state *a)
-{
-    unsigned shard;
-    int status = SERIATIM_OK;
-    for (shard = 0; shard < a->queue->old_count && status == SERIATIM_OK; shard++) {
-        const srt_bytes *prefix = &a->queue->shards[shard]->prefix;
-        srt_bytes key;
-        srt_request *r;
-        if (a->batches[shard] == 0)
-            continue;
-        srt_bytes_init(&key, c->mem);
-        srt_bytes_add(&key, prefix->data, prefix->len);
-        srt_bytes_adds(&key, "leaving");
-        r = key.failed ? NULL : srt_session_begin(srt_cluster_pool(&c->cluster), srt_script_none, NULL, 0);
-        if (r) {
-            srt_request_text(r, "HGET");
-            srt_request_arg(r, key.data, key.len);
-            srt_request_text(r, "");
-            r->kind = ACTION_BATCH;
-            r->place = shard;
-            status = srt_client_send(c, r);
-        }
-        srt_bytes_free(&key);
-        if (!r)
-            return srt_operator_nomem(c);
-    }
-    return status;
-}
-
-static int action_on_batch(seriatim_client *c, action_state *a, const srt_request *r, const srt_token *sequence)
-{
-    int64_t open = sequence->type == SRT_STRING ? srt_token_int(sequence) : 0, *known = &a->batches[r->place];
-    unsigned shard;
-    int calls;
-    *known = *known == -1 || *known == open ? open : 0;
-    if (c->asked > 1)
-        return SERIATIM_OK;
-    for (shard = 0; shard < a->queue->old_count; shard++)
-        if (a->batches[shard]) {
-            srt_client_sleep(c, ACTION_BATCH_MS);
-            return SERIATIM_OK;
-        }
-    a->pass = 2;
-    a->next = 0;
-    for (calls = 0; calls < ACTION_AHEAD && action_has_next(a); calls++)
-        action_ask_next(c, a);
-    return c->failed;
-}
-
-static int action_on_awake(seriatim_client *c)
-{
-    return action_ask_batches(c, c->state);
-}
-
-/* A shard is done: the next one, or behind the last one the second pass. */
-static int action_after_shard(seriatim_client *c, action_state *a)
-{
-    if (action_has_next(a))
-        return action_ask_next(c, a);
-    return a->pass == 1 && c->asked == 1 ? action_ask_batches(c, a) : SERIATIM_OK;
-}
-
-static int action_keep_began(seriatim_client *c, action_state *a, const srt_request *r, const srt_token *began)
-{
-    seriatim_text *kept = &a->begans[r->place];
-    if (a->pass != 1 || kept->len)
-        return SERIATIM_OK;
-    kept->data = srt_arena_copy(&a->args, began->data, began->len);
-    kept->len = kept->data ? began->len : 0;
-    return kept->data ? SERIATIM_OK : srt_operator_nomem(c);
-}
-
 static int action_send(seriatim_client *c, srt_queue *queue)
 {
     action_state *a = c->state;
@@ -365,13 +308,11 @@ static int action_send(seriatim_client *c, srt_queue *queue)
     int status = SERIATIM_OK, calls;
     a->queue = queue;
     a->next = 0;
-    a->pass = 0;
     if (queue->shards_count == 0)
         return action_without_queue(c, queue, a->kind);
-    if (a->is_slice)
+    a->walks = a->is_slice || (form == ACTION_ALL && (queue->old_count || a->place.bound));
+    if (a->walks)
         return action_begin_walk(c, a);
-    if (form == ACTION_ALL && queue->old_count && action_prepare_passes(c, a) != SERIATIM_OK)
-        return SERIATIM_NOMEM;
     a->count = srt_targets_route(a->targets, a->count, queue->shards_count);
     if (form == ACTION_NAMED)
         return action_ask_named(c, a, a->key.data, a->key.len, NULL);
@@ -405,15 +346,15 @@ static int action_on_reply(seriatim_client *c, srt_request *r, const srt_reply *
     if (!srt_reply_is_list(reply, 3))
         return srt_operator_protocol(c, "an action");
     a->changed += srt_token_int(&root[3]);
-    if (a->is_slice)
+    if (form == ACTION_ALL && !a->place.bound)
+        a->place.bound = srt_token_int(&root[1]);
+    if (a->walks)
         return action_walk_on(c, a, root);
-    if (form == ACTION_ALL && a->pass == 1 && action_keep_began(c, a, r, &root[1]) != SERIATIM_OK)
-        return SERIATIM_NOMEM;
     if (form == ACTION_ALL && root[2].len > 0)
         return action_ask_shard(c, a, (unsigned)r->place, &root[1], &root[2]);
     if (form == ACTION_MORE && root[2].len > 0)
         return action_ask_ids(c, a, r->place, r->part, &root[1]);
-    return action_after_shard(c, a);
+    return action_has_next(a) ? action_ask_next(c, a) : SERIATIM_OK;
 }
 
 /* Copies the ids that the action is for. by_key: the text behind the id is a payload's key. */
@@ -477,11 +418,13 @@ static int action_begin(seriatim_client *c, size_t queue, int kind, const seriat
     srt_arena_init(&a->args, c->mem);
     srt_bytes_init(&a->began, c->mem);
     srt_bytes_init(&a->cursor, c->mem);
+    a->batches.mem = c->mem;
     c->state = a;
     status = action_take(c, a, texts, count, by_key);
     if (status == SERIATIM_OK && from) {
         a->is_slice = 1;
         a->place.generation = from->generation;
+        a->place.bound = from->bound;
         status =
             action_place_at(a, from->shard, from->began.data, from->began.len, from->cursor.data, from->cursor.len);
         if (status != SERIATIM_OK)

@@ -92,18 +92,20 @@ int srt_action_is_whole(int kind);
 
 /*
  * Where an action on a whole queue goes on: in this shard, whose ids it began to read at `began`, behind `cursor`; both
- * texts are the script's own, and empty before its first call in a shard. Shards are walked one after another.
+ * texts are the script's own, and empty before its first call in a shard. Shards are walked one after another, and
+ * while ids move twice: the number goes on from that of the shards then.
  */
 typedef struct srt_action_place {
     int64_t generation; /* of the layout that the shard belongs to; 0: the action begins */
+    int64_t bound;      /* when the action began in its first shard, in microseconds by Redis; 0: it has not yet */
     unsigned shard;
     seriatim_text began, cursor;
 } srt_action_place;
 
 /*
  * A slice of an action for which srt_action_is_whole: at most SRT_ACTION_CALLS calls, one after another, from `from`
- * on. If the queue got another layout since, it begins at the first shard again, where it finds nothing that it has
- * changed already.
+ * on. If the queue got another layout since, it goes through the shards again from the first one, and does not act on
+ * what came after `bound`.
  */
 int srt_action_slice_begin(seriatim_client *c, size_t queue, int kind, const srt_action_place *from);
 /*
@@ -113,6 +115,22 @@ int srt_action_slice_begin(seriatim_client *c, size_t queue, int kind, const srt
 int srt_action_slice_more(const seriatim_client *c, srt_action_place *place);
 /* seriatim_action_begin of a kind that drops a payload, which is named by its key (record.h). */
 int srt_drop_begin(seriatim_client *c, size_t queue, int kind, seriatim_text id, seriatim_text key);
+
+/* open_batches.c: which batches of ids on their way to another shard are open, and when all of these have ended. */
+typedef struct srt_batches {
+    const seriatim_allocator *mem;
+    int64_t *open; /* of each shard that ids leave: the number of its batch; 0: none, or it has ended */
+    size_t cap;
+    unsigned count;
+} srt_batches;
+
+/* Asks all shards that ids leave for their batch; `kind` of the requests. With none, it must not be called. */
+int srt_batches_begin(seriatim_client *c, srt_batches *b, srt_queue *queue, int kind);
+/* Asks those again whose batch had not ended; to be called when the operation awakes. */
+int srt_batches_ask(seriatim_client *c, srt_batches *b, srt_queue *queue, int kind);
+/* Takes an answer. 1: it is the last one, and all batches have ended; else the operation sleeps after the last one. */
+int srt_batches_take(seriatim_client *c, srt_batches *b, const srt_request *r, const srt_token *sequence);
+void srt_batches_free(srt_batches *b);
 
 /* seriatim_action_begin of SERIATIM_DELETE_QUEUE, after srt_client_begin; force: as the public kind says. */
 int srt_delete_begin(seriatim_client *c, size_t queue, const seriatim_text *force, size_t count);

@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-/* ---- Cursors: GENERATION.SHARD.TOTAL.BEGAN.HEX, where HEX is the script's own cursor --------- */
+/* ---- Cursors: GENERATION.SHARD.TOTAL.BOUND.BEGAN.HEX, where HEX is the script's own cursor --- */
 
 /* Digits up to the next dot or the end, which *at is moved behind. 0: that is no number. */
 static int act_number(const char **at, const char *end, int64_t *value)
@@ -47,7 +47,7 @@ static int act_read_place(srt_web *w, srt_action_place *place)
     if (!at || w->cursor.len == 0)
         return SERIATIM_OK;
     if (!act_number(&at, end, &place->generation) || !act_number(&at, end, &shard) || shard > 1000000 ||
-        !act_number(&at, end, &w->total))
+        !act_number(&at, end, &w->total) || !act_number(&at, end, &place->bound))
         return SERIATIM_INVALID;
     place->shard = (unsigned)shard;
     began = at;
@@ -72,6 +72,8 @@ static seriatim_text act_write_place(srt_web *w, const srt_action_place *place)
     srt_bytes_add_int(&text, place->shard);
     srt_bytes_addc(&text, '.');
     srt_bytes_add_int(&text, w->total);
+    srt_bytes_addc(&text, '.');
+    srt_bytes_add_int(&text, place->bound);
     srt_bytes_addc(&text, '.');
     srt_bytes_add(&text, place->began.data, place->began.len);
     srt_bytes_addc(&text, '.');

@@ -1,5 +1,5 @@
 /* cursor.c - where the next page goes on. A scan: POSITION.HSCAN.SEEN, or POSITION.HSCAN.SEEN.SLICES.HEX-OF-ID within
- * what was read. An index: a key and an id as hex digits. */
+ * what was read; of an action GENERATION.BOUND.POSITION.HSCAN.SEEN. An index: a key and an id as hex digits. */
 #include "web/scan.h"
 
 #include <stdio.h>
@@ -8,7 +8,7 @@ static int cursor_number(const char **at, const char *end, int64_t *value)
 {
     const char *begin = *at;
     *value = 0;
-    for (; *at < end && **at >= '0' && **at <= '9' && *at - begin < 15; ++*at)
+    for (; *at < end && **at >= '0' && **at <= '9' && *at - begin < 18; ++*at)
         *value = *value * 10 + (**at - '0');
     return *at > begin;
 }
@@ -82,6 +82,9 @@ static int cursor_of_scan(srt_web *w, srt_web_scan *scan, seriatim_text cursor)
     if (!at || cursor.len == 0)
         return SERIATIM_OK;
     scan->spread = 0;
+    if (scan->acts && (!cursor_number(&at, end, &scan->generation) || !cursor_dot(&at, end) ||
+                       !cursor_number(&at, end, &scan->bound) || !cursor_dot(&at, end)))
+        return SERIATIM_INVALID;
     if (!cursor_number(&at, end, &position) || position > 1000000 || !cursor_dot(&at, end))
         return SERIATIM_INVALID;
     for (hscan = at; at < end && *at >= '0' && *at <= '9'; at++)

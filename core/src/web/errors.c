@@ -260,8 +260,8 @@ int srt_web_errors_choose(srt_web *w)
     return srt_web_scan_choose(w, scan) == SERIATIM_OK ? SRT_WEB_DONE : SERIATIM_NOMEM;
 }
 
-/* spread: without a cursor some ids of every shard are read, not the first shards. */
-static int errors_read(srt_web *w, const char *part, seriatim_text cursor, int spread, errors_taker *take)
+/* acts: an action reads all ids, shard by shard; else without a cursor some ids of every shard are read. */
+static int errors_read(srt_web *w, const char *part, seriatim_text cursor, int acts, errors_taker *take)
 {
     srt_web_scan *scan = srt_web_scan_new(w, w->loads_errors ? SRT_SCAN_WHOLE : SRT_SCAN_ERRORS);
     if (!scan)
@@ -269,7 +269,9 @@ static int errors_read(srt_web *w, const char *part, seriatim_text cursor, int s
     scan->stages[0] = part;
     scan->stage_count = 1;
     scan->take = w->loads_errors ? errors_store : take;
-    scan->spread = spread;
+    scan->spread = !acts;
+    scan->acts = acts;
+    scan->bounds = acts && strcmp(part, "dead") == 0; /* other numbers are of the next run */
     if (w->loads_errors)
         scan->most = ERRORS_LOADED;
     return srt_web_scan_cursor(w, scan, cursor);
@@ -282,7 +284,7 @@ int srt_web_errors_next(seriatim_client *c, srt_web *w)
     if (w->step == 0) {
         if (part.data && !retrying && !srt_web_word_is(part, "dead"))
             return srt_web_refuse(w, 400, "part must be dead or retrying");
-        status = errors_read(w, retrying ? "retrying" : "dead", srt_web_param_of(w, "cursor"), 1, errors_take);
+        status = errors_read(w, retrying ? "retrying" : "dead", srt_web_param_of(w, "cursor"), 0, errors_take);
         if (status != SERIATIM_OK)
             return status;
     }
@@ -401,7 +403,7 @@ int srt_web_group_next(seriatim_client *c, srt_web *w)
     if (w->step == 0) {
         if (w->has_ids)
             return srt_web_refuse(w, 400, "this action takes no ids");
-        status = errors_read(w, w->handler->flag ? "retrying" : "dead", w->cursor, 0, errors_match);
+        status = errors_read(w, w->handler->flag ? "retrying" : "dead", w->cursor, 1, errors_match);
         if (status != SERIATIM_OK)
             return status;
     }

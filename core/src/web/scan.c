@@ -7,7 +7,9 @@
 
 #define SCAN_SPARE 4096 /* ids beyond the limit before they are cut */
 
-enum { SCAN_TOTAL, SCAN_SLICE };
+#define SCAN_LOOKS 50 /* at open batches, of a request */
+
+enum { SCAN_TOTAL, SCAN_SLICE, SCAN_BATCH };
 
 /* What a look at all shards reads of one position, a stage of a shard. */
 typedef struct scan_share {
@@ -29,6 +31,10 @@ typedef struct scan_state {
     size_t shares_cap;
     int64_t began_us, slices;
     char here[24]; /* the cursor that was sent last */
+    /* Of an action while ids move: */
+    srt_batches batches; /* those that were open behind the first pass */
+    int is_settled;      /* these have ended */
+    unsigned looks;
 } scan_state;
 
 static int scan_write_next(scan_state *s, unsigned position, const char *hscan, int64_t seen, const srt_target *last)
@@ -36,6 +42,12 @@ static int scan_write_next(scan_state *s, unsigned position, const char *hscan, 
     srt_bytes text;
     char *copy;
     srt_bytes_init(&text, s->w->mem);
+    if (s->scan->acts) {
+        srt_bytes_add_int(&text, s->scan->generation);
+        srt_bytes_addc(&text, '.');
+        srt_bytes_add_int(&text, s->scan->bound);
+        srt_bytes_addc(&text, '.');
+    }
     srt_bytes_add_int(&text, position);
     srt_bytes_addc(&text, '.');
     srt_bytes_adds(&text, hscan);
@@ -61,11 +73,18 @@ static unsigned scan_positions(const scan_state *s)
     return srt_queue_addressed(s->queue) * s->scan->stage_count;
 }
 
+/* An action reads all positions a second time while ids move: an id may have moved to a shard that was read before. */
+static unsigned scan_steps(const scan_state *s)
+{
+    return scan_positions(s) * (s->scan->acts && s->queue->old_count ? 2 : 1);
+}
+
 static int scan_ask(seriatim_client *c, scan_state *s, unsigned position, const char *cursor, int64_t count, int kind)
 {
     static const char *const words[] = {"ids", "due", "hot", "errors", "whole"};
     const srt_web_scan *scan = s->scan;
-    srt_request *r = srt_client_shard_request(c, s->queue, position / scan->stage_count, srt_script_browse);
+    srt_request *r =
+        srt_client_shard_request(c, s->queue, position % scan_positions(s) / scan->stage_count, srt_script_browse);
     if (!r)
         return SERIATIM_NOMEM;
     srt_request_text(r, scan->stages[position % scan->stage_count]);
@@ -80,6 +99,8 @@ static int scan_ask(seriatim_client *c, scan_state *s, unsigned position, const 
 
 static int scan_ask_slice(seriatim_client *c, scan_state *s)
 {
+    if (s->scan->position == scan_positions(s) && strcmp(s->scan->cursor, "0") == 0 && !s->is_settled)
+        return srt_batches_begin(c, &s->batches, s->queue, SCAN_BATCH);
     snprintf(s->here, sizeof s->here, "%s", s->scan->cursor);
     return scan_ask(c, s, s->scan->position, s->scan->cursor, s->scan->slice, SCAN_SLICE);
 }
@@ -193,6 +214,20 @@ static int scan_make_shares(scan_state *s, unsigned positions)
 
 /* ---- Beginning ----------------------------------------------------------------------------- */
 
+/* Where the request goes on. */
+static void scan_take_place(scan_state *s)
+{
+    srt_web_scan *scan = s->scan;
+    if (scan->acts && scan->generation != s->queue->generation) {
+        scan->asked_position = 0;
+        snprintf(scan->asked_cursor, sizeof scan->asked_cursor, "0");
+        scan->generation = s->queue->generation;
+    }
+    s->is_settled = 0;
+    scan->first_position = scan->position = scan->asked_position;
+    snprintf(scan->cursor, sizeof scan->cursor, "%s", scan->asked_cursor);
+}
+
 static int scan_send(seriatim_client *c, srt_queue *queue)
 {
     scan_state *s = c->state;
@@ -209,8 +244,7 @@ static int scan_send(seriatim_client *c, srt_queue *queue)
     if (scan->kept)
         memset(scan->kept, 0, scan->kept_size);
     scan->full = scan->enough = scan->complete = scan->sample = 0;
-    scan->first_position = scan->position = scan->asked_position;
-    snprintf(scan->cursor, sizeof scan->cursor, "%s", scan->asked_cursor);
+    scan_take_place(s);
     if (scan->spread && scan_make_shares(s, scan_positions(s)) != SERIATIM_OK)
         return srt_operator_nomem(c);
     for (position = 0; position < scan_positions(s) && status == SERIATIM_OK; position++) {
@@ -299,6 +333,8 @@ static int scan_take(seriatim_client *c, scan_state *s, const srt_request *r, co
     int status = SERIATIM_OK;
     for (i = 5; i < reply->count && status == SERIATIM_OK; i += 3) {
         const srt_token *at = &reply->tokens[i];
+        if (s->scan->bounds && srt_token_int(&at[1]) > s->scan->bound)
+            continue;
         if (s->scan->take)
             status = s->scan->take(s->w, s->scan, at, srt_token_int(&at[1]), &at[2]) == SERIATIM_OK
                          ? SERIATIM_OK
@@ -316,7 +352,7 @@ static int scan_advance(scan_state *s, const srt_token *cursor)
     snprintf(scan->cursor, sizeof scan->cursor, "%.20s", cursor && cursor->type == SRT_STRING ? cursor->data : "0");
     if (strcmp(scan->cursor, "0") == 0)
         scan->position++;
-    return scan->position < scan_positions(s);
+    return scan->position < scan_steps(s);
 }
 
 static int scan_is_enough(const scan_state *s, int64_t now)
@@ -359,16 +395,37 @@ static int scan_on_total(seriatim_client *c, scan_state *s, size_t position, int
         s->shares[position].total = total;
         return --s->open > 0 ? SERIATIM_OK : scan_begin_shares(c, s);
     }
-    if (--s->open > 0 || s->scan->position >= scan_positions(s)) {
-        s->scan->complete |= s->open == 0;
+    if (--s->open > 0)
+        return SERIATIM_OK;
+    if (!s->scan->bound)
+        s->scan->bound = s->scan->now_us;
+    if (s->scan->position >= scan_steps(s)) {
+        s->scan->complete = 1;
         return SERIATIM_OK;
     }
     return scan_ask_slice(c, s);
 }
 
+static int scan_on_batch(seriatim_client *c, scan_state *s, const srt_request *r, const srt_token *sequence)
+{
+    if (!srt_batches_take(c, &s->batches, r, sequence))
+        return SERIATIM_OK;
+    s->is_settled = 1;
+    return scan_ask_slice(c, s);
+}
+
+/* A request that has looked often enough ends, and the next one looks again. */
+static int scan_on_awake(seriatim_client *c)
+{
+    scan_state *s = c->state;
+    return ++s->looks == SCAN_LOOKS ? SERIATIM_OK : srt_batches_ask(c, &s->batches, s->queue, SCAN_BATCH);
+}
+
 static int scan_on_reply(seriatim_client *c, srt_request *r, const srt_reply *reply)
 {
     scan_state *s = c->state;
+    if (r->kind == SCAN_BATCH)
+        return scan_on_batch(c, s, r, &reply->tokens[0]);
     if (!srt_reply_is_list(reply, 4) || (reply->count - 5) % 3 != 0)
         return srt_operator_protocol(c, "browse");
     if (r->kind == SCAN_SLICE)
@@ -470,6 +527,7 @@ static void scan_release(seriatim_client *c)
 {
     scan_state *s = c->state;
     srt_arena_free(&s->memory);
+    srt_batches_free(&s->batches);
     srt_free(c->mem, s->shares, s->shares_cap * sizeof *s->shares);
     srt_free(c->mem, s->items, s->cap * sizeof *s->items);
     srt_free(c->mem, s, sizeof *s);
@@ -514,6 +572,7 @@ int srt_web_scan_begin(seriatim_client *c, srt_web *w)
     static const srt_operation operation = {.send = scan_send,
                                             .on_reply = scan_on_reply,
                                             .on_refused = scan_on_refused,
+                                            .on_awake = scan_on_awake,
                                             .on_end = scan_on_end,
                                             .release = scan_release};
     srt_web_scan *scan = w->found;
@@ -525,6 +584,7 @@ int srt_web_scan_begin(seriatim_client *c, srt_web *w)
     s->scan = scan;
     s->w = w;
     srt_arena_init(&s->memory, c->mem);
+    s->batches.mem = c->mem;
     scan->asked_position = scan->position;
     snprintf(scan->asked_cursor, sizeof scan->asked_cursor, "%s", scan->cursor[0] ? scan->cursor : "0");
     return srt_client_start(c, &operation, w->queue);

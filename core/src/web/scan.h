@@ -28,8 +28,16 @@ struct srt_web_scan {
      */
     int (*take)(srt_web *w, srt_web_scan *scan, const srt_token *id, int64_t number, const srt_token *text);
     int full, enough;
-    void *groups; /* of take */
-    void *kept;   /* in its place from the start, then: zeroed when the reading begins */
+    /*
+     * Of an action on what is found: the cursor begins with GENERATION.BOUND. While ids move all is read twice, and
+     * anew if the queue got another layout since.
+     */
+    int acts;
+    int64_t generation; /* of the layout whose shards are read */
+    int64_t bound;      /* when the action began, in microseconds by Redis */
+    int bounds;         /* the numbers are times, and what has a later one than the bound is left out */
+    void *groups;       /* of take */
+    void *kept;         /* in its place from the start, then: zeroed when the reading begins */
     size_t kept_size;
 
     unsigned position, asked_position, first_position;
