@@ -139,6 +139,69 @@ static void test_ids_that_have_other_things_are_there(void **state)
     close_moving(&f, &m);
 }
 
+/* What the script push answers for these ids, separated by spaces, from the letters on; the caller frees it. */
+static char *letters_of_push(const move *m, const char *sequence, const char *ids)
+{
+    static const char token[] = "seriatim:{Q/0}:push:test";
+    const char *const texts[] = {m->generation, sequence, "merge", "keep", "2 here", "0"};
+    char words[256], *word, *letters;
+    shard_call call;
+    redisReply *reply;
+    size_t i;
+    CALL(&call, 0, push, NULL);
+    call.argv[2] = "16"; /* keys */
+    call_text(&call, token);
+    for (i = 0; i < sizeof texts / sizeof *texts; i++)
+        call_text(&call, texts[i]);
+    snprintf(words, sizeof words, "%s", ids);
+    for (word = strtok(words, " "); word; word = strtok(NULL, " ")) {
+        call_text(&call, word);
+        call_text(&call, "1");
+    }
+    reply = call_send(&call, 0);
+    assert_non_null(strchr(reply->str, 'l'));
+    letters = strdup(strchr(reply->str, 'l'));
+    freeReplyObject(reply);
+    return letters;
+}
+
+/* Beside none, few and many other ids of each kind. */
+static void test_ids_of_a_push_are_looked_for_in_all_that_a_shard_keeps(void **state)
+{
+    static const char others[] = "for i = 1, tonumber(ARGV[1]) do for _, key in ipairs(KEYS) do "
+                                 "redis.call('HSET', key, 'other' .. i, '') end end",
+                      stored[] = "local P, call = 'seriatim:{Q/0}:', redis.call "
+                                 "call('HSET', P .. 'dead', 'dead', '') "
+                                 "call('HSET', P .. 'leaving', 'leaving', '') "
+                                 "call('HSET', P .. 'scores', 'scored', struct.pack('<dd', 1, 8e15), "
+                                 "'past', struct.pack('<dd', 1, 1)) "
+                                 "call('ZADD', P .. 'sched:later', 9e15, '12345678') "
+                                 "call('ZADD', P .. 'scheduled', 9e15, '12345678later')";
+    static const int counts[] = {0, 10, 600};
+    size_t i;
+    (void)state;
+    for (i = 0; i < sizeof counts / sizeof *counts; i++) {
+        const char *waits = foreign_id("waits", 0);
+        move m;
+        fixture f = open_moving(&m, waits);
+        char ids[128], *letters;
+        REDIS("EVAL %s 3 seriatim:{Q/0}:dead seriatim:{Q/0}:scores seriatim:{Q/0}:leaving %d", others, counts[i]);
+        letters = letters_of_push(&m, "1", "new1 new2 new3");
+        assert_string_equal(letters, "lmmm");
+        free(letters);
+        REDIS("EVAL %s 0", stored);
+        snprintf(ids, sizeof ids, "new1 dead scored past leaving later %s new2", waits);
+        letters = letters_of_push(&m, "2", ids);
+        assert_string_equal(letters, "lmnnmgnfm");
+        free(letters);
+        letters = letters_of_push(&m, "3", "leaving");
+        assert_string_equal(letters, "lg");
+        free(letters);
+        REDIS("FLUSHALL");
+        close_queue(&f);
+    }
+}
+
 static void test_a_push_waits_while_its_id_is_on_its_way(void **state)
 {
     const char *id = foreign_id("old", 0);
@@ -327,6 +390,7 @@ int main(void)
         cmocka_unit_test(test_a_push_joins_what_waits_in_the_old_shard),
         cmocka_unit_test(test_a_push_of_an_id_that_is_not_there_goes_to_the_new_shard),
         cmocka_unit_test(test_ids_that_have_other_things_are_there),
+        cmocka_unit_test(test_ids_of_a_push_are_looked_for_in_all_that_a_shard_keeps),
         cmocka_unit_test(test_a_push_waits_while_its_id_is_on_its_way),
         cmocka_unit_test(test_a_push_waits_until_its_shard_is_turned),
         cmocka_unit_test(test_a_push_of_many_jobs_is_counted_as_without_a_move),

@@ -37,15 +37,15 @@ local seen, rest, hash, list = {}, {}, {}, {}
 local told = nil -- by place, where histories are kept or outcomes listed: the kind and the number of the event; that of the others is a push
 local wary = WIDTH == 3 or WAITING == 'unique' and delivers < FOREVER -- a scheduled payload of an id leaves no trace in jobs
 for i = 1, n do
-  local id, payload = ids[i], ARGV[8 + WIDTH * (i - 1)]
-  if elsewhere and elsewhere[i] then
-    seen[id] = nil -- it is left out
-  elseif wary or old[i] or seen[id] or #payload > PLAIN_BYTES then
-    rest[#rest + 1] = i
-  else
-    seen[id], new = true, new + 1
-    hash[#hash + 1], hash[#hash + 2] = id, '\0' .. pack('<d', base + i) .. payload
-    list[#list + 1] = id
+  if not (elsewhere and elsewhere[i]) then
+    local id, payload = ids[i], ARGV[8 + WIDTH * (i - 1)]
+    if wary or old[i] or seen[id] or #payload > PLAIN_BYTES then
+      rest[#rest + 1] = i
+    else
+      seen[id], new = true, new + 1
+      hash[#hash + 1], hash[#hash + 2] = id, '\0' .. pack('<d', base + i) .. payload
+      list[#list + 1] = id
+    end
   end
 end
 
@@ -323,7 +323,9 @@ if scheduled > 0 then answer = answer .. ' s' .. scheduled end
 if refused_as_stale > 0 then answer = answer .. ' t' .. refused_as_stale end
 if all_taken > n then answer = answer .. ' o' .. all_taken - n end
 if elsewhere then answer = answer .. format(' k%.0f', tick) end
-if (LISTED or elsewhere) and new < n then
+if elsewhere and elsewhere.away == n and n == all_taken then
+  answer = answer .. ' l' .. table.concat(elsewhere, '', 1, n)
+elseif (LISTED or elsewhere) and new < n then
   local LETTERS, letters = {[EVENT_FOLDED] = 'f', [EVENT_REFUSED] = 'r', [EVENT_SCHEDULED] = 's', [EVENT_STALE] = 't'}, {}
   for i = 1, ARGV.given_at and all_taken or 0 do letters[i] = 'o' end
   for i = 1, n do letters[ARGV.given_at and ARGV.given_at[i] or i] = elsewhere and elsewhere[i] or told and told[i] and LETTERS[told[i][1]] or 'n' end
