@@ -31,7 +31,7 @@ RSpec.describe "leases" do
 
   it "F2 a node that was found dead and came back keeps its shard" do
     _, lease, = acquire("a")
-    word, renewed, = acquire("a") # it missed a heartbeat, came back, and compared what it has
+    word, renewed, = acquire("a", lease: lease) # it missed a heartbeat, came back, and compared what it has
     expect(word).to eq("KEPT")
     expect(acquire("b", owner: "a", lease: lease)).to eq(["TAKEN", "a", renewed]) # b had seen it dead before
     expect(acquire("b", owner: "a", lease: renewed).first).to eq("OK") # and would be right now
@@ -42,7 +42,7 @@ RSpec.describe "leases" do
     push("x")
     answer = call("claim", lease, seen, 10, 0, 0, "merge", 0, 25, "bury")
     run = "0n#{answer[1]}"
-    _, renewed, = acquire("a", runs: ["x", run])
+    _, renewed, = acquire("a", lease: lease, runs: ["x", run])
     expect(call("settle", lease, 1, "merge", 1, run, 1, "x")).to eq(%w[STALE a])
     expect(call("settle", renewed, 1, "merge", 1, run, 1, "x")).to eq(["0", "0", ""])
     expect(redis.call("EXISTS", keys[1])).to eq("0")
