@@ -513,11 +513,16 @@ def test_f32_a_negative_retry_in_is_now() -> None:
 
 
 def test_f21_hands_back_what_still_runs_when_the_time_is_up() -> None:
-    gate = threading.Event()
-    recorder = worker("Slow", lambda payloads, batch: gate.wait(60))
+    began, gate = threading.Event(), threading.Event()
+
+    def perform(payloads: Any, batch: seriatim.Batch) -> None:
+        began.set()
+        gate.wait(60)
+
+    recorder = worker("Slow", perform)
     recorder.perform_async([{"id": 1}])
     server = serve(recorder)
-    eventually(lambda: recorder.metrics["busy"] == 1)
+    assert began.wait(15)  # a stop before the job begins in its thread hands it back at once
     assert server.stop(0.3) is False
     assert eventually(lambda: recorder.queries.fetch([1]))[0]["retry_count"] == -1
     gate.set()
