@@ -59,23 +59,31 @@ summary() {
   printf '%d passed, %d failed\n' "$passed" "$failed"
 }
 
+# timed NAME COMMAND...: runs the command. Its seconds, and those of the processors that it used, are written to NAME.seconds.
+timed() {
+  local file=$logs/${1// /-}.seconds TIMEFORMAT='%0R %0U %0S'
+  shift
+  { time "$@" 2>&3; } 3>&2 2>"$file"
+}
+
 # stage NAME [COMMAND...]: runs it, shows it, times it; ends the run when it fails. Without a command it is NAME's function.
 stage() {
-  local name=$1 start=$SECONDS log good bad skipped seconds
+  local name=$1 log good bad skipped seconds user system
   [ "${2-}" = ended ] || stop_if_a_row_failed
   log=$logs/${name// /-}.log
   shift
   [ $# -gt 0 ] || set -- "${name// /_}"
   printf '\n==> %s\n' "$name"
-  "$@" 2>&1 | tee "$log"
+  if [ "$1" = ended ]; then "$@" 2>&1; else timed "$name" "$@" 2>&1; fi | tee "$log"
   read -r good bad skipped < <(count "$log" "${PIPESTATUS[0]}")
-  [ "$1" = ended ] && seconds="$(<"$logs/${name// /-}.seconds") s beside" || seconds="$((SECONDS - start)) s"
+  read -r seconds user system <"$logs/${name// /-}.seconds"
+  seconds="$seconds s, CPU $((user + system)) s"
   passed=$((passed + good)) failed=$((failed + bad))
   if [ "$bad" -eq 0 ]; then
     [ "$skipped" -eq 0 ] && skipped='' || skipped=" ($skipped skipped)"
-    stages+=("$(printf 'ok      %-13s %s%s' "$seconds" "$name" "$skipped")")
+    stages+=("$(printf 'ok      %-18s %s%s' "$seconds" "$name" "$skipped")")
   else
-    stages+=("$(printf 'FAILED  %-13s %s (log: %s)' "$seconds" "$name" "${log#"$PWD"/}")")
+    stages+=("$(printf 'FAILED  %-18s %s (log: %s)' "$seconds" "$name" "${log#"$PWD"/}")")
     failed_logs+=("$log")
     [ -n "$keep_going" ] || finish
   fi
@@ -97,12 +105,11 @@ beside() {
 }
 
 row() {
-  local name log start
+  local name log
   for name; do
-    log=$logs/${name// /-} start=$SECONDS
-    "${name// /_}" >"$log.beside" 2>&1 </dev/null
+    log=$logs/${name// /-}
+    timed "$name" "${name// /_}" >"$log.beside" 2>&1 </dev/null
     echo $? >"$log.status.new"
-    echo $((SECONDS - start)) >"$log.seconds"
     mv "$log.status.new" "$log.status"
     [ -n "$keep_going" ] || [ "$(<"$log.status")" -eq 0 ] || return
   done
