@@ -88,6 +88,17 @@ void scenario_run(const char *file, const value *scenario);
 void steps_run(scenario *s, const value *list, const char *where);
 /* The step run (run.c). Called without the lock. */
 void step_run(scenario *s, const value *step, const char *where, check *c);
+/* Is the status, and are the parts of its message, those of `error`? error NULL: it must be OK. */
+void check_outcome(check *c, const value *error, int status, const char *message);
+/* The steps push and pipeline (push.c). A status of the client. */
+int do_push(scenario *s, queue *q, const value *step, check *c);
+int do_pipeline(scenario *s, queue *q, const value *step, check *c);
+/* A payload as it lies in Redis; payload NULL: the default one. */
+seriatim_text payload_bytes(const value *payload, int raw);
+/* Keeps the handles under a name; name NULL: it does not. */
+void keep_handles(scenario *s, const value *name, const seriatim_text *list, size_t count);
+/* The handle that the step names: one that was kept, or the text itself. */
+seriatim_text handle_of(const scenario *s, const value *step);
 /* The steps pop and popped (pull.c). A status of the client. */
 int do_pop(scenario *s, queue *q, const value *step, check *c);
 int do_popped(scenario *s, queue *q, const value *step, check *c);

@@ -1,4 +1,4 @@
-/* scenario.c - a scenario: its queues, its connection, and its steps but run. */
+/* scenario.c - a scenario: its queues, its connection, and its steps but those of the other files. */
 #ifndef _XOPEN_SOURCE
 #define _XOPEN_SOURCE 700
 #endif
@@ -95,206 +95,6 @@ int scenario_drive(scenario *s, int begun)
     while ((status = seriatim_link_step(s->link)) == SERIATIM_AGAIN)
         seriatim_link_wait(s->link);
     return status;
-}
-
-/* ---- push ------------------------------------------------------------------------------------ */
-
-typedef struct pushing {
-    scenario *s;
-    queue *q;
-    seriatim_client *client;
-    size_t number;
-} pushing;
-
-static seriatim_text numbered(seriatim_text text, size_t number)
-{
-    char *copy = keep(text.len + 24);
-    seriatim_text out;
-    memcpy(copy, text.data, text.len);
-    out.data = copy;
-    out.len = text.len + (size_t)snprintf(copy + text.len, 24, "%lu", (unsigned long)number);
-    return out;
-}
-
-static void set_time(const scenario *s, const value *from, seriatim_job *job)
-{
-    const value *at = value_get(from, "at"), *delay = value_get(from, "delay"),
-                *absolute = value_get(from, "perform_in");
-    if (!absolute)
-        absolute = value_get(from, "perform_at");
-    if (at || absolute) {
-        job->when = SERIATIM_AT;
-        job->time = at ? s->start + at->number : value_number(absolute, 0);
-    } else if (delay) {
-        job->when = SERIATIM_DELAY;
-        job->time = value_number(delay, 0);
-    }
-}
-
-static void set_delivery(const scenario *s, const value *from, seriatim_job *job)
-{
-    const value *deliver = value_get(from, "deliver"), *at = value_get(from, "deliver_at"),
-                *in = value_get(from, "deliver_in");
-    if (deliver || at) {
-        job->deliver_when = SERIATIM_AT;
-        job->deliver_time = deliver ? s->start + deliver->number : value_number(at, 0);
-    } else if (in) {
-        job->deliver_when = SERIATIM_DELAY;
-        job->deliver_time = value_number(in, 0);
-    }
-}
-
-static seriatim_text payload_bytes(const value *payload, int raw)
-{
-    static const seriatim_text empty = {"", 0}, empty_json = {"\"\"", 2};
-    if (!payload)
-        return raw ? empty : empty_json;
-    return raw ? value_bytes(payload) : value_canonical(payload);
-}
-
-/* The copy of a job with this number. */
-static void make_job(const pushing *p, const value *from, size_t number, seriatim_job *job)
-{
-    const value *id = value_get(from, "id"), *score = value_get(from, "score"), *count = value_get(from, "retry_count");
-    const value *context = value_get(from, "context"), *word = value_get(from, "on_waiting"),
-                *numbering = value_get(from, "number");
-    int both = value_says(numbering, "both");
-    seriatim_text text = {NULL, 0}, payload = payload_bytes(value_get(from, "payload"), p->q->raw);
-    static const seriatim_text none = {"", 0};
-    if (id)
-        text = both || value_says(numbering, "id") ? numbered(value_bytes(id), number) : value_bytes(id);
-    if (both || value_says(numbering, "payload"))
-        payload = numbered(none, number);
-    seriatim_job_init(job);
-    job->id = text.data;
-    job->id_len = text.len;
-    job->payload = payload.data;
-    job->payload_len = payload.len;
-    job->has_score = score != NULL;
-    job->score = value_number(score, 0);
-    set_time(p->s, from, job);
-    set_delivery(p->s, from, job);
-    job->retry_count = count ? count->integer : -1;
-    job->on_waiting = word ? word->text.data : NULL;
-    if (context && context->count) {
-        text = value_canonical(context);
-        job->context = text.data;
-        job->context_len = text.len;
-    }
-}
-
-static int push_jobs(const pushing *p, const value *jobs, int one_by_one, int want_handles)
-{
-    const value *from;
-    int status = one_by_one ? SERIATIM_OK : seriatim_push_begin(p->client, p->number);
-    if (want_handles && status == SERIATIM_OK)
-        status = seriatim_push_want_handles(p->client);
-    for (from = jobs->first; from; from = from->next) {
-        size_t times = (size_t)value_number(value_get(from, "times"), 1), n;
-        for (n = 0; n < times && status == SERIATIM_OK; n++) {
-            seriatim_job job;
-            make_job(p, from, n, &job);
-            if (one_by_one)
-                status = seriatim_push_begin(p->client, p->number);
-            if (status == SERIATIM_OK)
-                status = seriatim_push_job(p->client, &job);
-            if (one_by_one && status == SERIATIM_OK)
-                status = scenario_drive(p->s, seriatim_push_send(p->client));
-        }
-    }
-    return one_by_one || status != SERIATIM_OK ? status : scenario_drive(p->s, seriatim_push_send(p->client));
-}
-
-static void compare_places(check *c, const value *wanted, const size_t *places, size_t count)
-{
-    size_t i;
-    if (!wanted)
-        return;
-    if (wanted->count != count)
-        wrong(c, "refused_at has %lu places", (unsigned long)count);
-    for (i = 0; i < count && i < wanted->count; i++)
-        compare(c, value_at(wanted, i), found_number((double)places[i]), "refused_at");
-}
-
-/* Of each handle the place of the first that equals it, or null. */
-static void compare_handles(check *c, const value *wanted, const seriatim_text *list, size_t count)
-{
-    size_t i, first;
-    if (!wanted)
-        return;
-    if (wanted->count != count)
-        wrong(c, "%lu handles", (unsigned long)count);
-    for (i = 0; i < count && i < wanted->count; i++) {
-        for (first = 0; list[i].data && (!list[first].data || list[first].len != list[i].len ||
-                                         memcmp(list[first].data, list[i].data, list[i].len) != 0);)
-            first++;
-        compare(c, value_at(wanted, i), list[i].data ? found_number((double)first) : found_nothing(), "handles");
-    }
-}
-
-static void keep_handles(scenario *s, const value *name, const seriatim_text *list, size_t count)
-{
-    kept_handles *kept;
-    size_t i;
-    if (!name || s->kept_count == KEPT_HANDLES)
-        return;
-    kept = &s->kept[s->kept_count++];
-    kept->name = name->text;
-    kept->count = count;
-    kept->list = keep((count + 1) * sizeof *kept->list);
-    for (i = 0; i < count; i++) {
-        char *copy = keep(list[i].len + 1);
-        if (list[i].len)
-            memcpy(copy, list[i].data ? list[i].data : "", list[i].data ? list[i].len : 0);
-        kept->list[i].data = copy;
-        kept->list[i].len = list[i].len;
-    }
-}
-
-/* That of the step, kept by an earlier push, or the text itself. */
-static seriatim_text handle_of(const scenario *s, const value *step)
-{
-    const value *name = value_get(step, "handle");
-    size_t place = (size_t)value_number(value_get(step, "place"), 0), i;
-    for (i = s->kept_count; i-- > 0;)
-        if (s->kept[i].name.len == name->text.len &&
-            memcmp(s->kept[i].name.data, name->text.data, name->text.len) == 0 && place < s->kept[i].count)
-            return s->kept[i].list[place];
-    return name->text;
-}
-
-static int do_push(scenario *s, queue *q, const value *step, check *c)
-{
-    const value *expect = value_get(step, "expect"), *jobs = value_get(step, "jobs");
-    pushing p;
-    seriatim_push_counts counts;
-    const size_t *places = NULL;
-    const seriatim_text *handles = NULL;
-    size_t refused = 0, handle_count = 0;
-    int status;
-    p.s = s;
-    p.q = q;
-    p.client = seriatim_link_client(s->link);
-    memset(&counts, 0, sizeof counts);
-    status = scenario_number(s, q, &p.number);
-    if (status == SERIATIM_OK && jobs->count)
-        status = push_jobs(&p, jobs, value_true(value_get(step, "one_by_one")), value_true(value_get(step, "handle")));
-    if (status != SERIATIM_OK)
-        return status;
-    if (jobs->count) {
-        counts = seriatim_push_result(p.client);
-        places = seriatim_push_refused(p.client, &refused);
-        handles = seriatim_push_handles(p.client, &handle_count);
-    }
-    keep_handles(s, value_get(step, "keep"), handles, handle_count);
-    compare_handles(c, value_get(expect, "handles"), handles, handle_count);
-    compare(c, value_get(expect, "scheduled"), found_number((double)counts.scheduled), "scheduled");
-    compare(c, value_get(expect, "stale"), found_number((double)counts.stale), "stale");
-    compare(c, value_get(expect, "added"), found_number((double)counts.added), "added");
-    compare(c, value_get(expect, "folded"), found_number((double)counts.folded), "folded");
-    compare(c, value_get(expect, "refused"), found_number((double)counts.refused), "refused");
-    compare_places(c, value_get(expect, "refused_at"), places, refused);
-    return SERIATIM_OK;
 }
 
 /* ---- query ----------------------------------------------------------------------------------- */
@@ -629,24 +429,24 @@ static const struct verb {
     const char *name;
     int (*run)(scenario *s, queue *q, const value *step, check *c);
 } verbs[] = {
-    {"push", do_push},     {"query", do_query},     {"explain", do_explain},     {"metrics", do_metrics},
-    {"action", do_action}, {"declare", do_declare}, {"namespace", do_namespace}, {"redis", do_redis},
-    {"keys", do_keys},     {"pop", do_pop},         {"popped", do_popped},       {"ick", do_ick},
+    {"push", do_push},       {"pipeline", do_pipeline}, {"query", do_query},     {"explain", do_explain},
+    {"metrics", do_metrics}, {"action", do_action},     {"declare", do_declare}, {"namespace", do_namespace},
+    {"redis", do_redis},     {"keys", do_keys},         {"pop", do_pop},         {"popped", do_popped},
+    {"ick", do_ick},
 };
 
-static void check_status(const scenario *s, const value *error, int status, check *c)
+void check_outcome(check *c, const value *error, int status, const char *message)
 {
-    const seriatim_error *last = seriatim_client_error(seriatim_link_client(s->link));
     const char *name = seriatim_status_name(status);
     const value *part;
-    seriatim_text message = {last->message, strlen(last->message)};
+    seriatim_text text = {message, strlen(message)};
     if (!error && status != SERIATIM_OK)
-        wrong(c, "%s: %s", name, last->message);
+        wrong(c, "%s: %s", name, message);
     if (error && !value_says(value_get(error, "kind"), name))
         wrong(c, "the status is %s, not %s", name, value_get(error, "kind")->text.data);
     for (part = error ? value_get(error, "says")->first : NULL; part && status != SERIATIM_OK; part = part->next)
-        if (!text_has(message, part->text))
-            wrong(c, "the error is not %s, but %s", part->text.data, last->message);
+        if (!text_has(text, part->text))
+            wrong(c, "the error is not %s, but %s", part->text.data, message);
 }
 
 static void step_other(scenario *s, const value *step, const value *verb, check *c)
@@ -655,7 +455,8 @@ static void step_other(scenario *s, const value *step, const value *verb, check 
     for (i = 0; i < sizeof verbs / sizeof *verbs; i++)
         if (value_says(verb, verbs[i].name)) {
             int status = verbs[i].run(s, scenario_queue(s, value_get(step, "queue")), step, c);
-            check_status(s, value_get(step, "error"), status, c);
+            check_outcome(c, value_get(step, "error"), status,
+                          seriatim_client_error(seriatim_link_client(s->link))->message);
             return;
         }
     wrong(c, "there is no such verb");
@@ -723,7 +524,7 @@ static void check_at_end(scenario *s)
         int status = scenario_number(s, &s->queues[i], &number);
         if (status == SERIATIM_OK)
             status = scenario_drive(s, seriatim_check_begin(client, number, 0));
-        check_status(s, NULL, status, &c);
+        check_outcome(&c, NULL, status, seriatim_client_error(seriatim_link_client(s->link))->message);
         findings = seriatim_check_result(client, &count);
         for (n = 0; n < count; n++)
             wrong(&c, "%s %s", findings[n].kind, findings[n].detail);

@@ -199,20 +199,53 @@ local function places_of_handles(handles)
   return places
 end
 
-function verbs.push(self, step, worker)
-  local jobs = copies(self, step.jobs, worker)
-  if not step.one_by_one then
-    local found = errors.must(worker:perform_async(jobs, { handle = step.handle or false }))
-    self.handles[step.keep or ""] = found.handles
-    found.handles = places_of_handles(found.handles)
-    for place, at in ipairs(found.refused_at) do
-      found.refused_at[place] = at - 1
-    end
-    return self.values:compare(step.expect or {}, found, "answer")
+local function push(self, step, worker)
+  return worker:perform_async(copies(self, step.jobs, worker), { handle = step.handle or false })
+end
+
+-- What is wrong with the answer of a push.
+local function compare_push(self, step, found)
+  self.handles[step.keep or ""] = found.handles
+  local seen = { handles = places_of_handles(found.handles), refused_at = {} }
+  for place, at in ipairs(found.refused_at) do
+    seen.refused_at[place] = at - 1
   end
-  for _, job in ipairs(jobs) do
+  for _, field in ipairs { "added", "folded", "refused", "scheduled", "stale" } do
+    seen[field] = found[field]
+  end
+  return self.values:compare(step.expect or {}, seen, "answer")
+end
+
+function verbs.push(self, step, worker)
+  if not step.one_by_one then
+    return compare_push(self, step, errors.must(push(self, step, worker)))
+  end
+  for _, job in ipairs(copies(self, step.jobs, worker)) do
     errors.must(worker:perform_async { job })
   end
+end
+
+local function compare_future(self, step, future)
+  local found, err = future:value()
+  if err then
+    return error_differs(step.error, err)
+  end
+  return step.error and { "no error, but " .. Values.shown(step.error) .. " was expected" } or compare_push(self, step, found)
+end
+
+function verbs.pipeline(self, step)
+  local futures = {}
+  local _, err = seriatim.pipelined(function()
+    for place, each in ipairs(step.pushes) do
+      futures[place] = push(self, each, self.workers[each.queue or "q"])
+    end
+  end)
+  local wrong, may_fail = {}, false
+  for place, each in ipairs(step.pushes) do
+    add(wrong, compare_future(self, each, futures[place]))
+    may_fail = may_fail or each.error
+  end
+  return err and not may_fail and add(wrong, { "pipelined fails: " .. tostring(err) }) or wrong
 end
 
 function verbs.query(self, step, worker)

@@ -13,7 +13,7 @@ from sets import Sets
 from values import Values, number, to_bytes, to_text
 from vectors import stored_keys
 
-KINDS = {seriatim.Invalid: "INVALID", seriatim.RedisFull: "FULL", seriatim.Stale: "STALE"}
+KINDS = {seriatim.Invalid: "INVALID", seriatim.RedisFull: "FULL", seriatim.Stale: "STALE", seriatim.RedisError: "SERVER"}
 Step = dict[str, Any]
 
 
@@ -81,16 +81,24 @@ class Scenario:
     # ---- verbs
 
     def _do_push(self, step: Step, worker: type[Recorder]) -> list[str] | None:
-        jobs = [cast(seriatim.Job, copy) for job in step["jobs"] for copy in self._copies(job, worker)]  # a misspelled key is a case, too
         if step.get("one_by_one"):
-            for job in jobs:
+            for job in self._jobs(step, worker):
                 worker.perform_async([job])
             return None
-        result = worker.perform_async(jobs, handle=step.get("handle", False))
-        found: dict[str, Any] = {key: getattr(result, key) for key in ("added", "folded", "refused", "refused_at", "scheduled", "stale")}
-        found["handles"] = [handle and result.handles.index(handle) for handle in result.handles]
-        self._handles[step.get("keep", "")] = result.handles
-        return self._values.compare(step.get("expect", {}), found, "answer")
+        return self._compare_push(step, self._push(step, worker))
+
+    def _do_pipeline(self, step: Step, _: Any) -> list[str]:
+        futures: list[Any] = []
+        raised: seriatim.Error | None = None
+        try:
+            with seriatim.pipelined():
+                futures += [self._push(push, self._workers[push.get("queue", "q")]) for push in step["pushes"]]
+        except seriatim.Error as error:
+            raised = error
+        wrong = [text for push, future in zip(step["pushes"], futures) for text in self._compare_future(push, future)]
+        if raised and not any("error" in push for push in step["pushes"]):
+            wrong.append(f"the block raises {raised}")
+        return wrong
 
     def _do_query(self, step: Step, worker: type[Recorder]) -> list[str]:
         query = getattr(worker.queries, step["query"])
@@ -167,6 +175,25 @@ class Scenario:
             delivery.checkpoint(step["count"])
         else:
             getattr(delivery, report)()
+
+    def _jobs(self, step: Step, worker: type[Recorder]) -> list[seriatim.Job]:
+        return [cast(seriatim.Job, copy) for job in step["jobs"] for copy in self._copies(job, worker)]  # a misspelled key is a case, too
+
+    def _push(self, step: Step, worker: type[Recorder]) -> Any:
+        return worker.perform_async(self._jobs(step, worker), handle=step.get("handle", False))
+
+    def _compare_push(self, step: Step, result: seriatim.PushResult) -> list[str]:
+        found: dict[str, Any] = {key: getattr(result, key) for key in ("added", "folded", "refused", "refused_at", "scheduled", "stale")}
+        found["handles"] = [handle and result.handles.index(handle) for handle in result.handles]
+        self._handles[step.get("keep", "")] = result.handles
+        return self._values.compare(step.get("expect", {}), found, "answer")
+
+    def _compare_future(self, push: Step, future: Any) -> list[str]:
+        try:
+            result = future.value
+        except seriatim.Error as error:
+            return self._error(push.get("error"), error)
+        return [f"no error, but {push['error']} was expected"] if "error" in push else self._compare_push(push, result)
 
     def _compare_delivery(self, wanted: dict[str, Any] | None, found: seriatim.Delivery | None) -> list[str]:
         if wanted is None or found is None:

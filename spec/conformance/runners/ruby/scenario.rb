@@ -3,7 +3,7 @@
 module Conformance
   # One scenario: its queues, and its steps one after another.
   class Scenario
-    KINDS = { Seriatim::Invalid => "INVALID", Seriatim::RedisFull => "FULL", Seriatim::Stale => "STALE" }.freeze
+    KINDS = { Seriatim::Invalid => "INVALID", Seriatim::RedisFull => "FULL", Seriatim::Stale => "STALE", Seriatim::RedisError => "SERVER" }.freeze
 
     def initialize(file, scenario, redis, report)
       @name = "#{file}: #{scenario["name"]}"
@@ -67,13 +67,20 @@ module Conformance
     public
 
     def do_push(step, worker)
-      jobs = step["jobs"].flat_map { |job| copies(job, worker) }
-      return jobs.each { |job| worker.perform_async([job]) } && nil if step["one_by_one"]
+      return jobs_of(step, worker).each { |job| worker.perform_async([job]) } && nil if step["one_by_one"]
 
-      result = worker.perform_async(jobs, handle: step.fetch("handle", false))
-      @handles[step["keep"]] = result.handles
-      places = result.handles.map { |handle| handle && result.handles.index(handle) }
-      @values.compare(step.fetch("expect", {}), result.to_h.merge(handles: places), "answer")
+      compare_push(step, push(step, worker))
+    end
+
+    def do_pipeline(step, _worker)
+      futures = raised = nil
+      begin
+        Seriatim.pipelined { futures = step["pushes"].map { |each| push(each, @workers[each.fetch("queue", "q")]) } }
+      rescue Seriatim::Error => e
+        raised = e
+      end
+      wrong = step["pushes"].zip(futures).flat_map { |push, future| compare_future(push, future) }
+      raised && step["pushes"].none? { |push| push.key?("error") } ? wrong << "the block raises #{raised.message}" : wrong
     end
 
     def do_query(step, worker)
@@ -143,6 +150,23 @@ module Conformance
     def do_keys(step, _worker) = @values.compare(step["expect"], Conformance.keys(@redis), "keys")
 
     private
+
+    def jobs_of(step, worker) = step["jobs"].flat_map { |job| copies(job, worker) }
+
+    def push(step, worker) = worker.perform_async(jobs_of(step, worker), handle: step.fetch("handle", false))
+
+    def compare_push(step, result)
+      @handles[step["keep"]] = result.handles
+      places = result.handles.map { |handle| handle && result.handles.index(handle) }
+      @values.compare(step.fetch("expect", {}), result.to_h.merge(handles: places), "answer")
+    end
+
+    def compare_future(push, future)
+      result = future.value
+      push["error"] ? ["no error, but #{push["error"]} was expected"] : compare_push(push, result)
+    rescue Seriatim::Error => e
+      error(push["error"], e)
+    end
 
     def compare_delivery(wanted, found)
       return @values.compare(wanted, found&.id, "popped") unless wanted && found
