@@ -282,7 +282,7 @@ static size_t scan_source(move *m, unsigned source, char mark[32])
 {
     size_t kind, left = 0, listed = 0;
     for (kind = 0; kind < sizeof foreign_kinds / sizeof *foreign_kinds; kind++) {
-        char cursor[32] = "0";
+        char cursor[64] = "0";
         do {
             redisReply *reply = ON_SHARD(source, foreign, m->generation, foreign_kinds[kind], cursor);
             snprintf(cursor, sizeof cursor, "%s", reply->element[0]->str);

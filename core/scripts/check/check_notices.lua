@@ -7,15 +7,13 @@
 local part, repair = ARGV[2], ARGV[4] == '1'
 local MANY_NOTICES = 5000
 if part == 'told' then
-  local present, page = {}, {'0', {}}
-  if call('TYPE', TELLERS).ok == 'zset' and call('TYPE', NOTICES).ok == 'hash' then
-    page = call('ZSCAN', TELLERS, ARGV[3], 'COUNT', 10) -- a notice may hold 256 KiB
+  local present = {}
+  if call('TYPE', TELLERS).ok ~= 'zset' or call('TYPE', NOTICES).ok ~= 'hash' then return {'0', 0, {}, {}, present} end
+  local entries, ids, following = told_ids(ARGV[3])
+  for i = 1, #entries do
+    if ids[i] then present[#present + 1] = ids[i] end
   end
-  for i = 1, #page[2], 2 do
-    local id = told_id(sub(page[2][i], -8))
-    if id then present[#present + 1] = id end
-  end
-  return {page[1], 0, {}, {}, present}
+  return {following, 0, {}, {}, present}
 end
 if part == 'notices' and call('EXISTS', TELLERS) == 1 then return {'0', 0, {}, {}} end -- the other key's part looks at both
 

@@ -10,7 +10,7 @@ if not state then return error_reply('GENERATION 1') end -- its turn makes it
 local source, sequence, given_tick, FOLD, kept_events = ARGV[2], tonumber(ARGV[3]), tonumber(ARGV[4]), ARGV[5], tonumber(ARGV[6])
 if not (sequence and sequence >= 0 and sequence < FOREVER) or not (given_tick and given_tick >= 0 and given_tick < FOREVER)
   or not (kept_events and kept_events >= 0 and kept_events <= HISTORY_MOST) or #ARGV % 2 == 1 then return error_reply('ERR wrong arguments') end
-local MORGUE_FOLD, MOST_SCHEDULED = FOLD == 'list' and 'list' or 'merge', 500
+local MORGUE_FOLD = FOLD == 'list' and 'list' or 'merge'
 local ids, parts, letters, lows = {}, {}, {}, {}
 for i = 7, #ARGV, 2 do
   local part, letters_there = open_part(ARGV[i + 1])
@@ -110,6 +110,22 @@ local function arrive_score(id, packed)
   end
 end
 
+-- given: {stamp, deliver_at, text, ...}
+local function schedule_all(id, given)
+  local entries, own, texts = {}, {}, {}
+  for i = 1, #given, 3 do
+    local stamp, time = given[i], format('%.0f', tonumber(given[i + 1]))
+    local n = #own
+    entries[n + 1], entries[n + 2] = time, stamp .. id
+    own[n + 1], own[n + 2] = time, stamp
+    texts[n + 1], texts[n + 2] = stamp, given[i + 2]
+    delivers = min(delivers, tonumber(time))
+  end
+  call('ZADD', SCHEDULED, unpack(entries))
+  call('ZADD', SCHED .. id, unpack(own))
+  call('HSET', SCHEDMAP .. id, unpack(texts))
+end
+
 -- What was written in the source is older than what was written here.
 local function arrive_events(i)
   local key, traced = PREFIX .. 'events:' .. ids[i], PREFIX .. 'traced'
@@ -137,7 +153,7 @@ for i = 1, is_again and 0 or #ids do
   local part = parts[i]
   if part.j then arrive_waiting(i) end
   if part.d then arrive_dead(i) end
-  for k = 1, #(part.s or {}), 3 do schedule(ids[i], part.s[k], tonumber(part.s[k + 1]), part.s[k + 2]) end
+  if part.s then schedule_all(ids[i], part.s) end
   if part.m then arrive_score(ids[i], part.m) end
   if part.e and kept_events > 0 then arrive_events(i) end
   for k = 1, #(part.o or {}) do
@@ -147,28 +163,31 @@ for i = 1, is_again and 0 or #ids do
   for k = 1, #(part.u or {}), 2 do arrive_numbers(ids[i], part.u[k], part.u[k + 1]) end
 end
 
--- Moves scheduled payloads that came as slices to their places. Are some left?
-local function schedule_slices(id, most)
-  local slices = arriving.s
-  local flat = call('ZRANGE', slices.spill .. id, 0, most - 1, 'WITHSCORES')
-  local stamps = {}
-  for i = 1, #flat, 2 do
-    stamps[#stamps + 1] = flat[i]
-    schedule(id, flat[i], tonumber(flat[i + 1]), call('HGET', slices.map .. id, flat[i]) or '')
-  end
-  if stamps[1] then
-    call('ZREM', slices.spill .. id, unpack(stamps))
-    call('HDEL', slices.map .. id, unpack(stamps))
-  end
-  return call('ZCARD', slices.spill .. id) > 0, #stamps
-end
+local more = false
+do
+  local left, left_bytes = 500, 1048576 -- scheduled payloads that this call may yet move, and their bytes
 
-local left, more = MOST_SCHEDULED, false
-for i = 1, #ids do
-  if has_letter(letters[i], 's') then
-    local is_left, count = true, 0
-    if left > 0 then is_left, count = schedule_slices(ids[i], left) end
-    left, more = left - count, more or is_left
+  -- Moves scheduled payloads that came as slices to their places, as many as may yet be moved. Are some left?
+  local function schedule_slices(id)
+    local slices, stamps, given = arriving.s, {}, {}
+    local flat = left > 0 and call('ZRANGE', slices.spill .. id, 0, left - 1, 'WITHSCORES') or {}
+    for i = 1, #flat, 2 do
+      if left_bytes <= 0 then break end
+      local text = call('HGET', slices.map .. id, flat[i]) or ''
+      left, left_bytes = left - 1, left_bytes - #text
+      stamps[#stamps + 1] = flat[i]
+      given[#given + 1], given[#given + 2], given[#given + 3] = flat[i], flat[i + 1], text
+    end
+    if stamps[1] then
+      schedule_all(id, given)
+      call('ZREM', slices.spill .. id, unpack(stamps))
+      call('HDEL', slices.map .. id, unpack(stamps))
+    end
+    return call('ZCARD', slices.spill .. id) > 0
+  end
+
+  for i = 1, #ids do
+    if has_letter(letters[i], 's') and schedule_slices(ids[i]) then more = true end
   end
 end
 

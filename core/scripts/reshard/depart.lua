@@ -6,10 +6,10 @@
 --       2 '': ids whose run has ended since they were to leave, whatever their destinations: no claim takes them any more
 -- Returns {sequence of the batch ('0': there is none), tick, ids that stay, id, part, letters, ...}: part is for arrive.lua; letters: what
 --   of it goes in slices before (parts.lua). ids that stay: they run, and leave with a later batch when their run has ended, or a
---   node has to tell of them. A batch ends at some 256 KiB; what it leaves is to be given again. The id '' is the shard itself: its part
+--   node has to tell of them. A batch ends at some 256 KiB, and takes no more than that, or one, of notices; what it leaves is to be given again. The id '' is the shard itself: its part
 --   is for each destination, also where no batch is open.
 local BATCH_BYTES, TESTED_BYTES, FEW, FEW_BYTES = 262144, 16384, 16, 16384
-local staying = 0
+local staying, noticed_bytes = 0, 0 -- noticed_bytes: of the notices that the batch takes
 
 local function answer_of(batch)
   local answer = {'0', format('%.0f', tick), staying}
@@ -94,14 +94,14 @@ local function take_scheduled(id, part)
   local count = call('ZCARD', SCHED .. id)
   if count == 0 then return '' end
   local flat = count <= FEW and call('ZRANGE', SCHED .. id, 0, -1, 'WITHSCORES') or {}
-  local stamps, given, bytes = {}, {}, 0
+  local stamps, times, size = {}, {}, 0
   for i = 1, #flat, 2 do
-    local text = call('HGET', SCHEDMAP .. id, flat[i]) or ''
-    bytes = bytes + #text
-    stamps[#stamps + 1] = flat[i]
-    given[#given + 1], given[#given + 2], given[#given + 3] = flat[i], flat[i + 1], text
+    stamps[#stamps + 1], times[#times + 1] = flat[i], flat[i + 1]
+    size = size + call('HSTRLEN', SCHEDMAP .. id, flat[i])
   end
-  if stamps[1] and bytes <= FEW_BYTES then
+  if stamps[1] and size <= FEW_BYTES then
+    local texts, given = call('HMGET', SCHEDMAP .. id, unpack(stamps)), {}
+    for i = 1, #stamps do given[3 * i - 2], given[3 * i - 1], given[3 * i] = stamps[i], times[i], texts[i] or '' end
     part.s = given
     unschedule(id, stamps)
     return ''
@@ -112,9 +112,12 @@ local function take_scheduled(id, part)
   return 's'
 end
 
+-- What is too much for this batch stays; the next scan lists it again.
 local function take_notice(number, part)
+  if noticed_bytes >= BATCH_BYTES then return end
   local notice = call('ZREM', TELLERS, teller('', number)) == 1 and call('HGET', NOTICES, number)
   if not notice then return end
+  noticed_bytes = noticed_bytes + #notice
   part.o = part.o or {}
   part.o[#part.o + 1] = notice
   call('HDEL', NOTICES, number)

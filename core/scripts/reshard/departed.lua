@@ -2,8 +2,8 @@
 -- DEPARTED: these ids of the open batch have arrived, and their replicas have them: nothing of them stays here.
 -- KEYS: the shard's
 -- ARGV: 1 generation, 2 sequence of the batch, 3.. ids
--- Returns 'OK', or 'MORE': to be sent again, because entries of many scheduled payloads are left. Of another batch nothing is removed.
-local LEFT = 500 -- entries that this call may yet remove
+-- Returns 'OK', or 'MORE': to be sent again, because much is left to be removed. Of another batch nothing is removed.
+local LEFT, FREED = 500, 10 -- entries that this call may yet remove; how many a record counts whose payloads are freed: one of 1 MiB takes some 100 microseconds
 if call('HGET', LEAVING, '') ~= ARGV[2] then return 'OK' end
 probe()
 call('ZCARD', SCHEDULED)
@@ -30,9 +30,18 @@ for i = 3, #ARGV do
   local id = ARGV[i]
   local part = id ~= '' and call('HGET', LEAVING, id)
   local letters = part and letters_of(part) or ''
-  if has_letter(letters, 'w') then call('UNLINK', first.spill .. id, first.map .. id) end
-  if has_letter(letters, 'd') then call('UNLINK', morgue.spill .. id, morgue.map .. id) end
-  if part and has_letter(letters, 's') and not unschedule_left(id) then
+  if part and LEFT <= 0 then
+    answer = 'MORE'
+    break
+  end
+  for letter, store in pairs({w = first, d = morgue}) do
+    if has_letter(letters, letter) then
+      call('UNLINK', store.spill .. id, store.map .. id)
+      LEFT = LEFT - FREED
+    end
+  end
+  if has_letter(letters, 's') then LEFT = LEFT - FREED end
+  if has_letter(letters, 's') and not unschedule_left(id) then
     answer = 'MORE'
   elseif part then
     call('HDEL', LEAVING, id)

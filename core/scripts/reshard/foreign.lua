@@ -25,16 +25,13 @@ local function scan(command, key, count, id_of)
   answer[1] = page[1]
 end
 
--- A notice may hold 256 KiB.
 local function list_notices()
-  local page = call('ZSCAN', TELLERS, cursor, 'COUNT', 10)
-  for i = 1, #page[2], 2 do
-    local entry = page[2][i]
-    local number = sub(entry, -8)
-    local id = told_id(number)
-    if id then list(id, sub(entry, 1, -10) == '' and cmsgpack.pack(number) or '!') end
+  local entries, ids, following = told_ids(cursor)
+  for i = 1, #entries do
+    local number = sub(entries[i], -8)
+    if ids[i] then list(ids[i], sub(entries[i], 1, -10) == '' and cmsgpack.pack(number) or '!') end
   end
-  answer[1] = page[1]
+  answer[1] = following
 end
 
 -- What is added before the cursor, meanwhile, is of ids that an earlier kind has.

@@ -30,6 +30,7 @@ static srt_mover *mover_new(srt_node *n, srt_shard *s, const srt_layout *layout)
     m->limit = MOVE_FIRST_LIMIT;
     m->catch_pause_ms = 1;
     m->pause_ms = SRT_MOVE_RETRY_MS;
+    srt_bytes_init(&m->cursor, n->mem);
     srt_move_scan_begin(m);
     srt_bytes_init(&m->slice, n->mem);
     srt_bytes_init(&m->about, n->mem);
@@ -50,6 +51,7 @@ void srt_mover_free(srt_node *n, srt_shard *s)
         return;
     srt_move_drop_found(n, m);
     srt_move_drop_batch(n, m);
+    srt_bytes_free(&m->cursor);
     srt_bytes_free(&m->slice);
     srt_bytes_free(&m->about);
     srt_free(n->mem, m->found, m->layout.shards * sizeof *m->found);
@@ -102,7 +104,7 @@ static void mover_scan_send(srt_node *n, srt_shard *s, int64_t now)
     m->scan_asked = now;
     if (r) {
         srt_request_text(r, move_kinds[m->kind]);
-        srt_request_text(r, m->cursor);
+        srt_request_arg(r, m->cursor.len ? m->cursor.data : "0", m->cursor.len ? m->cursor.len : 1);
     }
     srt_move_send(n, s, r, now);
 }
@@ -191,7 +193,11 @@ static void mover_scan_answered(srt_node *n, srt_shard *s, const srt_reply *repl
     char mark[SRT_MOVE_NUMBER];
     if (!srt_move_is_list(n, s, reply, 2, now))
         return;
-    if (reply->count % 2 == 0 || !copy_number(m->cursor, &t[1]) || !copy_number(mark, &t[2])) {
+    srt_bytes_clear(&m->cursor);
+    if (!srt_token_is(&t[1], "0"))
+        srt_bytes_add(&m->cursor, t[1].data, t[1].len);
+    if (reply->count % 2 == 0 || t[1].type != SRT_STRING || m->cursor.failed || !copy_number(mark, &t[2])) {
+        m->cursor.failed = 0;
         srt_move_anew(n, s, SRT_MOVE_REFUSED_MS, now);
         return;
     }
@@ -207,7 +213,7 @@ static void mover_scan_answered(srt_node *n, srt_shard *s, const srt_reply *repl
             srt_move_anew(n, s, SRT_MOVE_REFUSED_MS, now);
             return;
         }
-    if (strcmp(m->cursor, "0") == 0)
+    if (m->cursor.len == 0)
         m->kind++;
     if (m->unrested_ms >= MOVE_SCAN_REST_MS) {
         srt_move_rest_behind(n, s, m->unrested_ms, now);

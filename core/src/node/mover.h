@@ -58,8 +58,9 @@ struct srt_mover {
     srt_written written; /* what the replicas are to have */
 
     /* The scan. */
-    size_t kind; /* what is looked through; after the last one the scan has ended */
-    char cursor[SRT_MOVE_NUMBER], mark[SRT_MOVE_NUMBER];
+    size_t kind;      /* what is looked through; after the last one the scan has ended */
+    srt_bytes cursor; /* where it goes on; empty: at the first id of this kind */
+    char mark[SRT_MOVE_NUMBER];
     srt_written scanned;          /* the connection on which it began */
     int64_t scan_asked, scan_ms;  /* when its last call was sent, and how long its calls have taken */
     int64_t unrested_ms;          /* of them, since the mover has rested */

@@ -80,7 +80,7 @@ void srt_move_scan_begin(srt_mover *m)
     m->scan_ms = 0;
     m->has_moved = 0;
     m->listed = 0;
-    strcpy(m->cursor, "0");
+    srt_bytes_clear(&m->cursor);
 }
 
 /* ---- Turns ----------------------------------------------------------------------------------- */
