@@ -95,8 +95,9 @@ void srt_shard_acquire_own(srt_node *node, srt_shard *s, int64_t now)
 }
 
 /*
- * Redis names the owner and the number that the next acquire expects. That owner is this node where a copy of the
- * request was executed, and its answer was lost with a connection; there is none where a failover has forgotten it.
+ * Redis refused the acquire, and names the owner and the number that the next acquire expects. The owner is this node
+ * if Redis executed an earlier copy of the request, whose answer was lost with a connection. The shard has no owner if
+ * a failover has forgotten that copy.
  */
 static void acquire_taken(srt_node *node, srt_shard *s, const srt_request *r, const srt_reply *reply, int64_t now)
 {
