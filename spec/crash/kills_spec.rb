@@ -41,7 +41,7 @@ RSpec.describe "SIGKILL" do
   end
 
   it "F1, F3 workers of all languages are killed at random while Redis forgets its scripts", limit: LIMIT do
-    kills = Figures.count(1_000, 10_000)
+    kills = Figures.count(500, 10_000)
     kit.queue("Random", shards_count: 48, **SETTINGS)
     kit.watch_leases
     storm = Storm.new(kit, "Random", (1..400).map { |number| "id#{number}" })
@@ -63,7 +63,7 @@ RSpec.describe "SIGKILL" do
   end
 
   it "F1, F3 workers of all languages are killed at each of eight points", limit: LIMIT do
-    each = Figures.count(250, 1_000)
+    each = Figures.count(125, 1_000)
     kit.queue("Stepped", shards_count: 96, **SETTINGS)
     kit.watch_leases
     storm = Storm.new(kit, "Stepped")
@@ -76,7 +76,7 @@ RSpec.describe "SIGKILL" do
   end
 
   it "F1 workers are killed before they hear of what pushes have claimed for them", limit: LIMIT do
-    each = Figures.count(100, 1_000)
+    each = Figures.count(50, 1_000)
     kit.queue("Handed", shards_count: 32, **SETTINGS)
     kit.watch_leases
     points = HandOverPoints.new(kit, "Handed", lanes: 16)
