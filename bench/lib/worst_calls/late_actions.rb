@@ -1,18 +1,18 @@
 # frozen_string_literal: true
 
 class WorstCalls
-  # Actions on ids that failed, of which payloads came behind the time that the action is bound to: each payload is looked at.
+  # Actions on ids that failed, of which payloads came behind the time that the action is bound to: each payload is looked at. ZSCAN gives
+  # all of so few ids in one call.
   module LateActions
     CASES = %i[late_payloads late_payloads_of_a_huge_id].freeze
-    AT_ONCE = 128 # ids that ZSCAN gives in one call, see zset-max-listpack-entries in redis.conf
 
     def late_payloads
       [["2 KiB", "x" * 1990], ["1 MiB", LARGE]].each do |size, payload|
         %i[delete_failed kill_failed].each do |script|
-          ids(AT_ONCE, payload).each { |id, first| fail_alone(id, first) }
+          ids(SOME, payload).each { |id, first| fail_alone(id, first) }
           began = @scripts.run(:perform_now, 0, "suspect 0")[0]
-          push(nil, ids(AT_ONCE, "late"))
-          slices("#{AT_ONCE} ids of #{size}, payloads came late", script, began)
+          push(nil, ids(SOME, "late"))
+          slices("#{SOME} ids of #{size}, payloads came late", script, began)
           clear
         end
       end

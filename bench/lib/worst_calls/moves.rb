@@ -105,7 +105,7 @@ class WorstCalls
 
     # Of each id a waiting and a dead record of the largest size, a remembered score and numbers in an outbox.
     def moves_of_full_ids
-      names = leaving(1000)
+      names = leaving(PAYLOADS / 100)
       push(nil, names.map { |id| [id, "x" * 1990] })
       claim(1000)
       names.each_slice(100) do |part|
@@ -119,7 +119,7 @@ class WorstCalls
       end
       @scripts.call("HSET", source("outboxes"), "o", 0)
       turn
-      move("ids with records of 2 KiB", listed("1,000 ids with records of 2 KiB"))
+      move("ids with records of 2 KiB", listed("ids with records of 2 KiB"))
     end
 
     def moves_of_histories
@@ -146,15 +146,15 @@ class WorstCalls
 
     # As the killing of ids that failed leaves them: of many ids, and of one that was killed slice by slice, or many times.
     def moves_of_notices
-      [["100 ids", "4 KiB", leaving(100), 4096], ["one id", "4 KiB", leaving(1, "l") * 100, 4096],
-       ["100 ids", "256 KiB", leaving(100, "m"), 260_000], ["one id", "256 KiB", leaving(1, "n") * 100, 260_000]].each do |whose, size, names, bytes|
+      [["#{SOME} ids", "4 KiB", leaving(SOME), 4096], ["one id", "4 KiB", leaving(1, "l") * SOME, 4096],
+       ["#{SOME} ids", "256 KiB", leaving(SOME, "m"), 260_000], ["one id", "256 KiB", leaving(1, "n") * SOME, 260_000]].each do |whose, size, names, bytes|
         clear
         names.each do |id|
           fail_alone(id, "x" * bytes)
           @scripts.run(:kill_failed, "0", "", "list", "1")
         end
         turn
-        move("100 notices of #{size} of #{whose}", listed("100 of #{size} of #{whose}", %w[notices]))
+        move("#{SOME} notices of #{size} of #{whose}", listed("#{SOME} of #{size} of #{whose}", %w[notices]))
       end
     end
 
@@ -171,11 +171,11 @@ class WorstCalls
     end
 
     def moves_of_large_payloads
-      names = leaving(100)
+      names = leaving(SOME)
       names.each { |id| push(nil, [[id, LARGE]]) }
       schedule(nil, names.first(20).map { |id| [id, LARGE] }, 3600)
       turn
-      move("100 ids of 1 MiB", listed("ids of 1 MiB", %w[jobs scheduled]).uniq)
+      move("#{SOME} ids of 1 MiB", listed("ids of 1 MiB", %w[jobs scheduled]).uniq)
     end
 
     # Each id that is not in jobs may lie in the other keys, whose ids are others.

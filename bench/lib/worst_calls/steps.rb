@@ -3,6 +3,7 @@
 class WorstCalls
   PAYLOADS = Integer(ENV.fetch("WORST_PAYLOADS", "100000"))
   LARGE = "z" * 1_048_576
+  SOME = (PAYLOADS / 1000).clamp(5, 100) # large payloads, in the cases of moves and of late payloads
 
   # What the cases are made of: calls of scripts as a node, a client and an operator send them, with or without a name to be measured by.
   module Steps
