@@ -45,7 +45,7 @@ static const char *header_of(const seriatim_web_response *response, const char *
 }
 
 /* path: with its query, if any. */
-static const answer *ask_method(const char *method, const char *path)
+static const answer *ask_method(const char *method, const char *path, const char *body)
 {
     static answer a;
     const char *query = strchr(path, '?');
@@ -60,6 +60,14 @@ static const answer *ask_method(const char *method, const char *path)
     request.path.len = query ? (size_t)(query - path) : strlen(path);
     request.query.data = query ? query + 1 : NULL;
     request.query.len = query ? strlen(query + 1) : 0;
+    request.body.data = body;
+    request.body.len = strlen(body);
+    request.content_type.data = "application/json";
+    request.content_type.len = strlen(request.content_type.data);
+    request.origin.data = "http://127.0.0.1";
+    request.origin.len = strlen(request.origin.data);
+    request.host.data = "127.0.0.1";
+    request.host.len = strlen(request.host.data);
     request.role = SERIATIM_WEB_ADMIN;
     status = seriatim_web_begin(c, NULL, &request);
     if (status == SERIATIM_OK)
@@ -74,7 +82,7 @@ static const answer *ask_method(const char *method, const char *path)
 
 static const answer *ask(const char *path)
 {
-    return ask_method("GET", path);
+    return ask_method("GET", path, "");
 }
 
 /* Some keys of the shard have left, as many as `keys`. */
@@ -196,12 +204,27 @@ static void test_r_cluster_13_the_page_of_an_id_in_a_moving_slot_says_why_it_is_
     assert_int_equal(ask("/api/v1/queues/shown/id?id=id-0")->status, 200);
 }
 
+static void test_r_cluster_13_the_error_of_a_change_names_the_slot_that_it_waited_for(void **state)
+{
+    char expected[64];
+    const answer *a;
+    (void)state;
+    begin_half_move(1);
+    snprintf(expected, sizeof expected, "Redis is moving slot %d", slot);
+    a = ask_method("POST", "/api/web/shown/park", "{\"ids\":[\"id-0\"]}");
+    if (a->status != 503 || !strstr(a->body, expected) || !strstr(a->body, "\"done\":0"))
+        fail_msg("%d: %s", a->status, a->body);
+    cluster_end_move(&cluster, slot, from, to);
+    assert_int_equal(ask_method("POST", "/api/web/shown/park", "{\"ids\":[\"id-0\"]}")->status, 200);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_r_cluster_13_answers_have_what_can_be_read_and_name_the_slot_that_moves),
         cmocka_unit_test(test_r_cluster_13_figures_that_lack_a_shard_say_so),
         cmocka_unit_test(test_r_cluster_13_the_page_of_an_id_in_a_moving_slot_says_why_it_is_not_shown),
+        cmocka_unit_test(test_r_cluster_13_the_error_of_a_change_names_the_slot_that_it_waited_for),
     };
     if (getenv("ONLY"))
         cmocka_set_test_filter(getenv("ONLY"));

@@ -165,6 +165,7 @@ int srt_client_begin(seriatim_client *c)
     c->push->open = 0;
     c->after = NULL;
     c->status = SERIATIM_OK;
+    c->waited_for_slot = 0;
     srt_error_clear(&c->error);
     return SERIATIM_OK;
 }
@@ -323,6 +324,13 @@ static int client_any_left(seriatim_client *c)
     return any;
 }
 
+static void client_fail_moving(seriatim_error *error, int status, int slot)
+{
+    srt_fail(error, status,
+             "Redis is moving slot %d to another master, and its keys cannot be read together before that has ended",
+             slot);
+}
+
 int srt_client_give_up(seriatim_client *c, int status, const char *why)
 {
     seriatim_error error;
@@ -331,6 +339,12 @@ int srt_client_give_up(seriatim_client *c, int status, const char *why)
         return c->status;
     }
     srt_fail(&error, status, "%s", why);
+    if (c->failed == SERIATIM_OK && (status == SERIATIM_TIMEOUT || status == SERIATIM_LOADING)) {
+        int slot = srt_cluster_awaited_slot(&c->cluster);
+        c->waited_for_slot = slot >= 0;
+        if (slot >= 0)
+            client_fail_moving(&error, status, slot);
+    }
     c->sleep_ms = -1;
     srt_client_send_early(c);
     c->heard = client_any_left(c);
@@ -504,9 +518,7 @@ static int client_name_moving_slot(const seriatim_client *c, const srt_request *
 {
     if ((error->status != SERIATIM_LOADING && error->status != SERIATIM_SERVER) || !srt_client_gave_up(c, r))
         return 0;
-    srt_fail(error, SERIATIM_LOADING,
-             "Redis is moving slot %d to another master, and its keys cannot be read together before that has ended",
-             r->slot);
+    client_fail_moving(error, SERIATIM_LOADING, r->slot);
     return 1;
 }
 

@@ -191,6 +191,7 @@ struct seriatim_client {
     uint64_t begun, answers; /* operations begun and answers taken, for the limits of io/link.c */
     int limit_ms;            /* io/link.c gives up after this time without an answer; 0: its own limit */
     int visitor;             /* the socket of whoever wants the result: io/link.c gives up when it is closed; 0: none */
+    int waited_for_slot;     /* the operation gave up while a slot moved, which the error names */
     int heard;               /* when it last gave up, Redis may have executed a request whose answer did not come */
     int64_t left_ms; /* milliseconds that the operation may still take, as io/link.c last said; INT64_MAX: it did not */
     int64_t spent_ms; /* milliseconds since the operation was first stepped, as io/link.c last said */

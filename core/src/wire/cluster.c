@@ -106,12 +106,6 @@ static int cluster_redirect(srt_cluster *cl, srt_redis *p, srt_request *r, const
     return SERIATIM_OK;
 }
 
-/* A script that declares only some of its keys ends where it meets one that is at the other master. */
-static int cluster_tells_of_move(const char *text)
-{
-    return strncmp(text, "TRYAGAIN", 8) == 0 || strstr(text, "non local key") != NULL;
-}
-
 /* Is the slot of this request, which Redis has refused because it moves, not waited for any more? */
 static int cluster_gives_up(srt_cluster *cl, const srt_request *r)
 {
@@ -132,7 +126,7 @@ static int cluster_filter(srt_cluster *cl, srt_redis *p, srt_request *r, const s
         return cluster_redirect(cl, p, r, root->data, 1, error);
     status = srt_reply_status(root, error);
     delays = status == SERIATIM_LOADING || status == SERIATIM_READONLY;
-    if (cl->patience_ms > 0 && r->slot >= 0 && cluster_tells_of_move(root->data))
+    if (cl->patience_ms > 0 && r->slot >= 0 && srt_cluster_tells_of_move(root->data))
         delays = !cluster_gives_up(cl, r);
     if (!delays || r->route == SRT_ROUTE_CONNECTION) {
         srt_error_clear(error);

@@ -174,6 +174,12 @@ int srt_cluster_given_up(const srt_cluster *cl, int from);
 /* A slot of which a request has been delayed for `ms`, as in a migration that does not end; -1: there is none. */
 int srt_cluster_held_slot(const srt_cluster *cl, int64_t ms);
 
+/* A slot of which a request waits, and whose move was the last reason why Redis could not answer one; -1: there is
+ * none. */
+int srt_cluster_awaited_slot(const srt_cluster *cl);
+/* Does the text of an error reply say so? */
+int srt_cluster_tells_of_move(const char *text);
+
 /* 1: there is to be a connection for commands. One that is there and not wanted is to be closed. */
 int srt_redis_wanted(const srt_cluster *cl, const srt_redis *p);
 /* Makes the session of wakes, if there is none: it listens. OK or NOMEM. */

@@ -479,6 +479,18 @@ int srt_cluster_held_slot(const srt_cluster *cl, int64_t ms)
     return -1;
 }
 
+/* A script that declares only some of its keys ends where it meets one that is at the other master. */
+int srt_cluster_tells_of_move(const char *text)
+{
+    return strncmp(text, "TRYAGAIN", 8) == 0 || strstr(text, "non local key") != NULL;
+}
+
+int srt_cluster_awaited_slot(const srt_cluster *cl)
+{
+    const char *text = strstr(cl->last.message, ": "); /* Redis' own words stand behind those of the status */
+    return text && srt_cluster_tells_of_move(text + 2) ? srt_cluster_held_slot(cl, 0) : -1;
+}
+
 void srt_cluster_set_patience(srt_cluster *cl, int64_t ms)
 {
     cl->patience_ms = ms;
