@@ -225,7 +225,7 @@ static int action_on_batch(seriatim_client *c, action_state *a, const srt_reques
 static int action_on_awake(seriatim_client *c)
 {
     action_state *a = c->state;
-    if (a->is_slice && ++a->looks == SRT_ACTION_CALLS)
+    if (a->is_slice && ++a->looks == SRT_BATCHES_LOOKS)
         return SERIATIM_OK;
     return srt_batches_ask(c, &a->batches, a->queue, ACTION_BATCH);
 }

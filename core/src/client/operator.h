@@ -117,6 +117,8 @@ int srt_action_slice_more(const seriatim_client *c, srt_action_place *place);
 int srt_drop_begin(seriatim_client *c, size_t queue, int kind, seriatim_text id, seriatim_text key);
 
 /* open_batches.c: which batches of ids on their way to another shard are open, and when all of these have ended. */
+#define SRT_BATCHES_LOOKS 50 /* of a slice, or of a request that reads ids: the next one looks on */
+
 typedef struct srt_batches {
     const seriatim_allocator *mem;
     int64_t *open; /* of each shard that ids leave: the number of its batch; 0: none, or it has ended */

@@ -7,8 +7,6 @@
 
 #define SCAN_SPARE 4096 /* ids beyond the limit before they are cut */
 
-#define SCAN_LOOKS 50 /* at open batches, of a request */
-
 enum { SCAN_TOTAL, SCAN_SLICE, SCAN_BATCH };
 
 /* What a look at all shards reads of one position, a stage of a shard. */
@@ -418,7 +416,7 @@ static int scan_on_batch(seriatim_client *c, scan_state *s, const srt_request *r
 static int scan_on_awake(seriatim_client *c)
 {
     scan_state *s = c->state;
-    return ++s->looks == SCAN_LOOKS ? SERIATIM_OK : srt_batches_ask(c, &s->batches, s->queue, SCAN_BATCH);
+    return ++s->looks == SRT_BATCHES_LOOKS ? SERIATIM_OK : srt_batches_ask(c, &s->batches, s->queue, SCAN_BATCH);
 }
 
 static int scan_on_reply(seriatim_client *c, srt_request *r, const srt_reply *reply)
