@@ -188,6 +188,25 @@ each_mount "the actions" do
     see("5 of 5 have a living owner")
   end
 
+  # An id that runs leaves its shard when its run has ended, so the move cannot end before.
+  it "R-WEB-22: the bar of a move that waits for a run says how far it is, and goes when the run and the move have ended" do
+    gate = File.join(live.redis.folder, "gate of the move of #{queue}")
+    held = (0..).lazy.map { |n| "held-#{n}" }.find { |id| Zlib.crc32(id) % 5 > 1 }
+    live.fill(queue, later: 30)
+    live[queue].perform_async([{ id: held, payload: { wait: gate } }])
+    live.until_true("the run") { metrics[:busy] == 1 }
+    expect(live[queue].actions.reshard(5)).to eq(1)
+    live.until_true("only the run is left") { metrics[:resharding]&.fetch(:ids_moved)&.positive? }
+    open("queue", name: queue)
+    see("Ids move from 2 to 5 shards")
+    browser.waited("a part of the bar") { browser.value("document.querySelector('[role=progressbar]')?.getAttribute('aria-valuenow')").to_i.between?(1, 99) }
+    expect(metrics[:busy]).to eq(1)
+    FileUtils.touch(gate)
+    browser.waited("the end of the bar") { !browser.there?("[role=progressbar]") }
+    see("5 of 5 have a living owner")
+    expect(metrics).to include(resharding: nil, length: 30)
+  end
+
   it "pause and resume a queue, park and unpark ids, delete what is selected" do
     live.fill(queue, later: 4)
     open("queue", name: queue)
