@@ -18,6 +18,7 @@
 #define SRT_SCRIPT_TEXTS
 #include "model/stored.h"
 #include "move_fixture.h"
+#include "node/mover.h"
 #include "reshard_fixture.h"
 
 #define MOST_MS 120000   /* that anything may take on a busy machine */
@@ -275,6 +276,45 @@ static void test_an_id_leaves_soon_after_its_run(void **state)
     close_queue(&f);
 }
 
+/* ---- Rests ----------------------------------------------------------------------------------- */
+
+/* Until when does the mover of shard 0 rest behind 10 ms? */
+static int64_t rest_behind_10_ms(live_node *n)
+{
+    int64_t now = live_now();
+    size_t i;
+    for (i = 0; n->node->shards[i]->index != 0; i++)
+        ;
+    n->node->moves.shard = n->node->shards[i];
+    srt_move_rest_behind(n->node, n->node->shards[i], 10, now);
+    return n->node->moves.at - now;
+}
+
+/* A push of a new id goes to its new shard, so the jobs that a move must leave room for are not of the shard that ids
+ * leave. */
+static void test_a_mover_rests_while_jobs_of_other_shards_end(void **state)
+{
+    fixture f = open_queue(2, "list");
+    const char *id = "a";
+    int64_t until = live_now() + MOST_MS;
+    live_node n;
+    (void)state;
+    assert_int_equal(seriatim_shard_of(id, 1, 2), 1);
+    run_log.count = 0;
+    live_start(&n, "one", 2, 1, &run_log);
+    live_await_shards(&n, 2);
+    assert_int_equal(rest_behind_10_ms(&n), 0);
+    push(&f, id, "1", none);
+    while (srt_node_stats(n.node).processed == 0) {
+        assert_true(live_now() < until);
+        live_step(&n);
+    }
+    assert_int_equal(rest_behind_10_ms(&n), 40);
+    assert_int_equal(rest_behind_10_ms(&n), 0);
+    live_stop(&n);
+    close_queue(&f);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -283,6 +323,7 @@ int main(void)
         cmocka_unit_test(test_a_shard_that_the_queue_gets_again_is_paused_no_more),
         cmocka_unit_test(test_check_finds_nothing_where_a_server_died_with_shards_that_the_queue_lost),
         cmocka_unit_test(test_an_id_leaves_soon_after_its_run),
+        cmocka_unit_test(test_a_mover_rests_while_jobs_of_other_shards_end),
     };
     return cmocka_run_group_tests(tests, start_server, stop_server);
 }

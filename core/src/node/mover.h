@@ -115,7 +115,10 @@ void srt_move_go(srt_node *node, srt_shard *shard, srt_move_step step, int64_t n
 void srt_move_anew(srt_node *node, srt_shard *shard, int64_t pause_ms, int64_t now);
 /* The mover sends nothing for rest_ms, so that jobs and other movers get their turn. */
 void srt_move_rest(srt_node *node, srt_shard *shard, int64_t rest_ms, int64_t now);
-/* The same behind what took so long: four times as long while jobs wait in the shard, or else not at all. */
+/*
+ * The same behind what took so long: four times as long if jobs of the node have ended since it did so last, or else
+ * not at all. In a move most jobs are of other shards than those that ids leave.
+ */
 void srt_move_rest_behind(srt_node *node, srt_shard *shard, int64_t took_ms, int64_t now);
 /* Asks whether the replicas have what this answer has told; then the step is done. */
 void srt_move_make_sure(srt_node *node, srt_shard *shard, srt_move_step step, int64_t now);

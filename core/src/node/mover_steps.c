@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-#define MOVE_REST 4 /* times as long as something took, while jobs wait in the shard */
+#define MOVE_REST 4 /* times as long as something took, while jobs of the node end */
 #define MOVE_REST_MOST_MS 400
 
 /* ---- Ids ------------------------------------------------------------------------------------- */
@@ -100,9 +100,10 @@ void srt_move_rest(srt_node *n, srt_shard *s, int64_t rest_ms, int64_t now)
 
 void srt_move_rest_behind(srt_node *n, srt_shard *s, int64_t took, int64_t now)
 {
-    int is_busy = s->ready.count || s->running || s->more || s->claiming;
+    uint64_t ended = n->stats.processed + n->stats.failed;
     int64_t rest = MOVE_REST * took < MOVE_REST_MOST_MS ? MOVE_REST * took : MOVE_REST_MOST_MS;
-    srt_move_rest(n, s, is_busy ? rest : 0, now);
+    srt_move_rest(n, s, ended != n->moves.ended ? rest : 0, now);
+    n->moves.ended = ended;
 }
 
 /* ---- Requests -------------------------------------------------------------------------------- */

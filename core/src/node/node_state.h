@@ -324,6 +324,7 @@ struct srt_node {
         int64_t at;       /* when the next one may */
         int64_t catch_at; /* when ids may be looked for again whose run has ended */
         int64_t serial;   /* of the last request */
+        uint64_t ended;   /* ids whose jobs had ended here when a mover rested last */
         const srt_move_table *table;
         int warned; /* the host was told once that ROLE or WAIT was refused */
     } moves;
