@@ -450,6 +450,106 @@ static void test_an_arrival_without_all_slices_is_refused(void **state)
     close_queue(&f);
 }
 
+/* ---- What a batch costs ---------------------------------------------------------------------- */
+
+#define MANY 50 /* ids of a batch */
+
+/* Pushes ids that lie in shard `from` of 3 and in shard `to` of 4, and wait for an hour; they are separated by spaces.
+ */
+static const char *push_between(const fixture *f, unsigned from, unsigned to)
+{
+    static const push_options later = {.delay = 3600};
+    static char texts[2][MANY * 16];
+    static int next;
+    char *text = texts[next++ % 2];
+    int i, count;
+    text[0] = '\0';
+    for (i = count = 0; count < MANY; i++) {
+        char id[16];
+        snprintf(id, sizeof id, "many%d", i);
+        if (seriatim_shard_of(id, strlen(id), 3) != from || seriatim_shard_of(id, strlen(id), 4) != to)
+            continue;
+        push(f, id, "1", later);
+        snprintf(text + strlen(text), sizeof texts[0] - strlen(text), "%s ", id);
+        count++;
+    }
+    return text;
+}
+
+/* Has shard 0 one claim, which is stored as a whole? */
+static int is_whole_claim(void)
+{
+    redisReply *reply = redis("HVALS seriatim:{Q/0}:claims");
+    int is = reply->elements == 1 && reply->element[0]->str[0] != 'x';
+    freeReplyObject(reply);
+    return is;
+}
+
+/* Spreading a claim makes its settle dearer, and batches follow one another quickly. */
+static void test_a_batch_changes_no_claim_of_other_ids(void **state)
+{
+    fixture f = open_shards();
+    const char *runs, *leave, *come;
+    char run[64];
+    redisReply *batch;
+    move m;
+    (void)state;
+    push(&f, runs = new_id("runs"), "1", none);
+    take_shard(&f, "", "n1");
+    assert_int_equal(claim(&f, "1", run), 1);
+    assert_true(is_whole_claim());
+    leave = push_between(&f, 0, 1);
+    come = push_between(&f, 1, 0);
+    move_begin(&m, 4);
+    batch = depart(&m, 0, leave);
+    assert_int_equal(batch->elements, 3 + 3 * MANY);
+    assert_true(bring(&m, 0, batch));
+    freeReplyObject(batch);
+    assert_true(is_whole_claim());
+    batch = depart(&m, 1, come);
+    assert_int_equal(batch->elements, 3 + 3 * MANY);
+    assert_true(bring(&m, 1, batch));
+    freeReplyObject(batch);
+    assert_true(is_whole_claim());
+    batch = depart(&m, 0, runs);
+    assert_int_equal(batch->element[2]->integer, 1);
+    freeReplyObject(batch);
+    assert_false(is_whole_claim());
+    close_queue(&f);
+}
+
+static long long commands_processed(void)
+{
+    redisReply *reply = redis("INFO commandstats");
+    const char *at = reply->str;
+    long long count = 0;
+    while ((at = strstr(at, ":calls=")))
+        count += strtoll(at += strlen(":calls="), NULL, 10);
+    freeReplyObject(reply);
+    return count;
+}
+
+/* Jobs wait while a batch moves. */
+static void test_a_batch_of_ids_that_only_wait_takes_few_commands(void **state)
+{
+    fixture f = open_queue(3, "merge");
+    const char *leave = push_between(&f, 0, 1);
+    long long before;
+    redisReply *batch;
+    move m;
+    (void)state;
+    move_begin(&m, 4);
+    before = commands_processed();
+    batch = depart(&m, 0, leave);
+    assert_in_range(commands_processed() - before, 1, 60);
+    before = commands_processed();
+    assert_true(bring(&m, 0, batch));
+    assert_in_range(commands_processed() - before, MANY, MANY + 100);
+    freeReplyObject(batch);
+    assert_int_equal(findings(&f, 0), 0);
+    close_queue(&f);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -462,6 +562,8 @@ int main(void)
         cmocka_unit_test(test_a_shard_with_an_open_batch_refuses_a_turn),
         cmocka_unit_test(test_a_refusal_says_the_layout_of_the_shard),
         cmocka_unit_test(test_an_arrival_without_all_slices_is_refused),
+        cmocka_unit_test(test_a_batch_changes_no_claim_of_other_ids),
+        cmocka_unit_test(test_a_batch_of_ids_that_only_wait_takes_few_commands),
     };
     return cmocka_run_group_tests(tests, start_server, stop_server);
 }

@@ -9,11 +9,22 @@ local function spread_claim(fence, packed)
   held = held - #ids
 end
 
--- May a claim hold one of these ids? Of a few it is looked up, of many it is taken for granted.
-local function may_hold(ids)
+-- May a claim hold one of these ids? Of a few it is looked up, of many it is taken for granted unless the caller wants it exactly.
+local function may_hold(ids, exactly)
   if held == 0 or not ids[1] then return false end
-  if #ids > 8 then return true end
+  if #ids > 8 and not exactly then return true end
   local claims = call('HVALS', CLAIMS)
+  if exactly then
+    local sought = {}
+    for j = 1, #ids do sought[ids[j]] = true end
+    for i = 1, #claims do
+      local claimed_ids = byte(claims[i]) ~= SPREAD and ids_of(claims[i]) or {}
+      for k = 1, #claimed_ids do
+        if sought[claimed_ids[k]] then return true end
+      end
+    end
+    return false
+  end
   for i = 1, #claims do
     for j = 1, #ids do
       if byte(claims[i]) ~= SPREAD and string.find(claims[i], ids[j], 1, true) then return true end

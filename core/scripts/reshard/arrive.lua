@@ -24,17 +24,25 @@ end
 local delivers_before = delivers
 local is_again = sequence > 0 and (tonumber(call('HGET', RESHARD, 'in/' .. source)) or 0) >= sequence
 
+-- What the call may change of an id. Normally nothing is there of it, and each command for an id takes as long as writing its record.
+local waiting, behind, dead = {}, {}, {}
 probe()
-probe_scheduled(ids)
+call('ZCARD', SCHEDULED)
 probe_scores()
 probe_notices()
 call('ZCARD', PREFIX .. 'traced')
+if ids[1] then waiting, behind, dead = call('HMGET', JOBS, unpack(ids)), call('HMGET', NEXT, unpack(ids)), call('HMGET', DEAD, unpack(ids)) end
 for i = 1, #ids do
-  probe_spill(first, {ids[i]})
-  probe_spill(second, {ids[i]})
-  probe_spill(morgue, {ids[i]})
-  call('LLEN', PREFIX .. 'events:' .. ids[i])
+  local r, corpse = parts[i].j and read(parts[i].j), parts[i].d and read(parts[i].d)
+  if r and (waiting[i] or behind[i] or not r.entries or outgrows(r)) then
+    probe_spill(first, {ids[i]})
+    probe_spill(second, {ids[i]})
+  end
+  if corpse and (dead[i] or not corpse.entries or outgrows(corpse)) then probe_spill(morgue, {ids[i]}) end
+  if parts[i].s or has_letter(letters[i], 's') then probe_scheduled({ids[i]}) end
+  if parts[i].e then call('LLEN', PREFIX .. 'events:' .. ids[i]) end
   for k = 1, #(parts[i].u or {}), 2 do call('ZCARD', PREFIX .. 'outbox:' .. parts[i].u[k]) end
+  parts[i].record, parts[i].corpse = r, corpse
 end
 call('HLEN', PREFIX .. 'outboxes')
 for k = 2, #lows, 2 do
@@ -44,7 +52,7 @@ end
 -- Are all payloads of a part there?
 local function is_whole(i)
   local id, part = ids[i], parts[i]
-  for letter, count in pairs({w = part.j and read(part.j).count, d = part.d and read(part.d).count, s = part.n}) do
+  for letter, count in pairs({w = part.record and part.record.count, d = part.corpse and part.corpse.count, s = part.n}) do
     if has_letter(letters[i], letter) and call('ZCARD', arriving[letter].spill .. id) ~= count then return false end
   end
   return true
@@ -53,8 +61,8 @@ for i = 1, is_again and 0 or #ids do
   if not is_whole(i) then return {'SLICES', ids[i]} end
 end
 
--- Normally nothing is there of an id. After a failover that has forgotten more than WAIT had said, something may be: both unite.
-local runs, waiting, behind, dead = {}, {}, {}, {}
+-- After a failover that has forgotten more than WAIT had said, something may be there of an id: both unite.
+local runs, hash = {}, {}
 if state then call('SET', STATE, state) end -- to be refused at maxmemory, as a push is
 tick = max(tick, given_tick)
 for k = 1, #lows, 2 do
@@ -62,8 +70,8 @@ for k = 1, #lows, 2 do
   if tonumber(lows[k + 1]) > low then call('HSET', PREFIX .. 'outboxes', lows[k], lows[k + 1]) end
 end
 if ids[1] and not is_again then
-  if may_hold(ids) then spread() end
-  runs, waiting, behind, dead = call('HMGET', RUNNING, unpack(ids)), call('HMGET', JOBS, unpack(ids)), call('HMGET', NEXT, unpack(ids)), call('HMGET', DEAD, unpack(ids))
+  if may_hold(ids, true) then spread() end
+  runs = call('HMGET', RUNNING, unpack(ids))
 end
 
 -- Record r, whose spilled payloads have come as slices, gets its place in a store; known: the record that is there.
@@ -78,7 +86,7 @@ local function settle_in(store, slices, id, r, known, fold)
 end
 
 local function arrive_waiting(i)
-  local id, r = ids[i], read(parts[i].j)
+  local id, r = ids[i], parts[i].record
   if runs[i] then
     settle_in(second, arriving.w, id, r, behind[i], FOLD)
     write(second, id, r, FOLD)
@@ -88,11 +96,15 @@ local function arrive_waiting(i)
   settle_in(first, arriving.w, id, r, waiting[i], FOLD)
   place(id, r, parked)
   if parked and parts[i].p then call('ZADD', PARKED, parts[i].p, id) end
-  write(first, id, r, FOLD)
+  if not r.entries or outgrows(r) then
+    write(first, id, r, FOLD)
+  else
+    hash[#hash + 1], hash[#hash + 2] = id, encode(r)
+  end
 end
 
 local function arrive_dead(i)
-  local id, r = ids[i], read(parts[i].d)
+  local id, r = ids[i], parts[i].corpse
   settle_in(morgue, arriving.d, id, r, dead[i], MORGUE_FOLD)
   write(morgue, id, r, MORGUE_FOLD)
   call('ZADD', DIED, parts[i].t or format('%.0f', r.due), id)
@@ -162,6 +174,8 @@ for i = 1, is_again and 0 or #ids do
   end
   for k = 1, #(part.u or {}), 2 do arrive_numbers(ids[i], part.u[k], part.u[k + 1]) end
 end
+
+if hash[1] then call('HSET', JOBS, unpack(hash)) end
 
 local more = false
 do

@@ -55,43 +55,51 @@ for i = 2, catches and 0 or #ARGV, 2 do
 end
 if not ids[1] then return answer_of({}) end
 
+-- Most ids have but a record in jobs, and each command for an id takes as long as reading that: what the shard has nothing of is not
+-- searched, and what ids have in the same key is removed at once.
 probe()
-probe_spill(first, ids)
-probe_spill(morgue, ids)
-probe_scheduled(ids)
 probe_scores()
 probe_notices()
 call('ZCARD', PREFIX .. 'moving')
-call('ZCARD', PREFIX .. 'traced')
+local has = {scheduled = call('ZCARD', SCHEDULED) > 0, scores = call('HLEN', SCORES) > 0, events = call('ZCARD', PREFIX .. 'traced') > 0}
+local records, dead = call('HMGET', JOBS, unpack(ids)), call('HMGET', DEAD, unpack(ids))
 for i = 1, #ids do
-  call('LLEN', PREFIX .. 'events:' .. ids[i])
+  if records[i] and byte(records[i]) >= RECORD_SPILLED then probe_spill(first, {ids[i]}) end
+  if dead[i] and byte(dead[i]) >= RECORD_SPILLED then probe_spill(morgue, {ids[i]}) end
+  if has.scheduled then probe_scheduled({ids[i]}) end
+  if has.events then call('LLEN', PREFIX .. 'events:' .. ids[i]) end
   for _, extra in ipairs(extras[ids[i]]) do
     if type(extra) == 'table' then call('ZCARD', OUTBOX .. extra[1]) end
   end
 end
-local records, dead = call('HMGET', JOBS, unpack(ids)), call('HMGET', DEAD, unpack(ids))
 open_for_writing()
-spread()
+if may_hold(ids, true) then spread() end
 local runs = call('HMGET', RUNNING, unpack(ids))
+
+local removals = {} -- by key: {command, key, member, ...}
+local function remove(command, key, member)
+  removals[key] = removals[key] or {command, key}
+  table.insert(removals[key], member)
+end
 
 local function take_waiting(id, record, part)
   local r = read(record)
   part.j = record
   if r.place == PLACE_PARKED then part.p = call('ZSCORE', PARKED, id) end
-  unplace(id, r)
-  call('HDEL', JOBS, id)
+  unplace(id, r, remove)
+  remove('HDEL', JOBS, id)
   return r.entries and '' or 'w'
 end
 
 local function take_dead(id, record, part)
   part.d, part.t = record, call('ZSCORE', DIED, id)
-  call('HDEL', DEAD, id)
-  call('ZREM', DIED, id)
+  remove('HDEL', DEAD, id)
+  remove('ZREM', DIED, id)
   return read(record).entries and '' or 'd'
 end
 
 local function take_scheduled(id, part)
-  local count = call('ZCARD', SCHED .. id)
+  local count = has.scheduled and call('ZCARD', SCHED .. id) or 0
   if count == 0 then return '' end
   local flat = count <= FEW and call('ZRANGE', SCHED .. id, 0, -1, 'WITHSCORES') or {}
   local stamps, times, size = {}, {}, 0
@@ -136,15 +144,17 @@ local function take_numbers(id, name, numbers, part)
 end
 
 local function take_beside(id, part)
-  part.m = call('HGET', SCORES, id) or nil
+  part.m = has.scores and call('HGET', SCORES, id) or nil
   if part.m then
-    call('HDEL', SCORES, id)
-    call('ZREM', SCORE_ENDS, id)
+    remove('HDEL', SCORES, id)
+    remove('ZREM', SCORE_ENDS, id)
   end
-  local told = call('LRANGE', PREFIX .. 'events:' .. id, 0, -1)
+  local told = has.events and call('LRANGE', PREFIX .. 'events:' .. id, 0, -1) or {}
   if told[1] then part.e, part.x = told, call('ZSCORE', PREFIX .. 'traced', id) or format('%.0f', now) end
-  call('UNLINK', PREFIX .. 'events:' .. id)
-  call('ZREM', PREFIX .. 'traced', id)
+  if has.events then
+    call('UNLINK', PREFIX .. 'events:' .. id)
+    remove('ZREM', PREFIX .. 'traced', id)
+  end
   for _, extra in ipairs(extras[id]) do
     if type(extra) == 'string' then take_notice(extra, part) else take_numbers(id, extra[1], extra[2], part) end
   end
@@ -169,6 +179,7 @@ for i = 1, #ids do
     end
   end
 end
+for _, words in pairs(removals) do call(unpack(words)) end
 note_delivers()
 if call('ZCARD', TELLERS) == 0 then flag_as(FLAG_NOTICED, false) end
 if batch[1] then

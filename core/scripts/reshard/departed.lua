@@ -7,9 +7,12 @@ local LEFT, FREED = 500, 10 -- entries that this call may yet remove; how many a
 if call('HGET', LEAVING, '') ~= ARGV[2] then return 'OK' end
 probe()
 call('ZCARD', SCHEDULED)
-for i = 3, #ARGV do call('ZCARD', LEFT_SCHED .. ARGV[i]) end
+local parts = ARGV[3] and call('HMGET', LEAVING, unpack(ARGV, 3)) or {}
+for i = 1, #parts do
+  if parts[i] and ARGV[i + 2] ~= '' and has_letter(letters_of(parts[i]), 's') then call('ZCARD', LEFT_SCHED .. ARGV[i + 2]) end
+end
 open_for_writing()
-local answer, moved = 'OK', tonumber(call('HGET', RESHARD, 'moved')) or 0
+local answer, gone = 'OK', {}
 
 -- Are all entries of the id gone?
 local function unschedule_left(id)
@@ -28,7 +31,7 @@ end
 
 for i = 3, #ARGV do
   local id = ARGV[i]
-  local part = id ~= '' and call('HGET', LEAVING, id)
+  local part = id ~= '' and parts[i - 2]
   local letters = part and letters_of(part) or ''
   if part and LEFT <= 0 then
     answer = 'MORE'
@@ -44,11 +47,11 @@ for i = 3, #ARGV do
   if has_letter(letters, 's') and not unschedule_left(id) then
     answer = 'MORE'
   elseif part then
-    call('HDEL', LEAVING, id)
-    moved = moved + 1
+    gone[#gone + 1] = id
   end
 end
-call('HSET', RESHARD, 'moved', moved)
+local count = gone[1] and call('HDEL', LEAVING, unpack(gone)) or 0
+call('HSET', RESHARD, 'moved', (tonumber(call('HGET', RESHARD, 'moved')) or 0) + count)
 if call('HLEN', LEAVING) == 1 then call('DEL', LEAVING) end
 note_delivers()
 save()
