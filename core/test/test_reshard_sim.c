@@ -28,7 +28,7 @@
 
 static const rsim_control controls[] = {
     {"a push creates in the old shard", "push", "if not old[i] and (", "if false and (", RSIM_DEPARTED, 0},
-    {"an id that is on its way counts as moved", "push", "noted[i], count = left[i] and 'g' or 'm'",
+    {"an id that is on its way counts as moved", "push", "noted[i], count = left[id] and 'g' or 'm'",
      "noted[i], count = 'm'", RSIM_DEPARTED, 1},
     {"'moved' is believed after the layout has changed", "push",
      "elsewhere.away = find_elsewhere(ids, old, elsewhere)\n",
