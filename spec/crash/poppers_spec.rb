@@ -169,6 +169,7 @@ RSpec.describe "poppers" do
     dead = server(nodes: 1, program: mutant)
     kit.eventually { kit["Pulled"].metrics[:processed] == 1 } # it owns the shard, and runs nothing
     dead.kill
+    kit.eventually { kit.redis.call("PUBSUB", "CHANNELS").empty? } # or the push could claim the id for it
     kit.push("Pulled", ["popped"], [2], sleep: 60)
     pulling = popper(ttr: 120)
     kit.eventually { kit.journal.starts.size == 2 }
