@@ -8,7 +8,7 @@
 --   of it goes in slices before (parts.lua). ids that stay: they run, and leave with a later batch when their run has ended, or a
 --   node has to tell of them. A batch ends at some 256 KiB, and takes no more than that, or one, of notices; what it leaves is to be given again. The id '' is the shard itself: its part
 --   is for each destination, also where no batch is open.
-local BATCH_BYTES, TESTED_BYTES, FEW, FEW_BYTES = 262144, 16384, 16, 16384
+local BATCH_BYTES, FEW, FEW_BYTES = 262144, 16, 16384
 local staying, noticed_bytes = 0, 0 -- noticed_bytes: of the notices that the batch takes
 
 local function answer_of(batch)
@@ -33,10 +33,13 @@ if not is_foreign then return answer_of({}) end
 local catches = #ARGV == 2 and ARGV[2] == ''
 if not catches and (#ARGV % 2 == 0 or #ARGV > 201) then return error_reply('ERR wrong number of arguments') end
 
-local ids, extras, tested = {}, {}, 0
-for _, id in ipairs(catches and call('ZRANGE', PREFIX .. 'moving', 0, 49) or {}) do
-  if tested < TESTED_BYTES and is_foreign(id) then ids[#ids + 1], extras[id] = id, {} end
-  tested = tested + #id
+local ids, extras = {}, {}
+do
+  local TESTED_BYTES, tested = 16384, 0
+  for _, id in ipairs(catches and call('ZRANGE', PREFIX .. 'moving', 0, 49) or {}) do
+    if tested < TESTED_BYTES and is_foreign(id) then ids[#ids + 1], extras[id] = id, {} end
+    tested = tested + #id
+  end
 end
 for i = 2, catches and 0 or #ARGV, 2 do
   local id, extra = ARGV[i], ARGV[i + 1]
