@@ -23,7 +23,7 @@
 
 #define WARM_UP 300        /* steps before the first move */
 #define MOST_STEPS 60000   /* until a move, or what follows, has ended */
-#define MOST_ROUNDS 100    /* until somebody has died at a point, or a broken rule is found */
+#define MOST_ROUNDS 500    /* until somebody has died at a point, or a broken rule is found */
 #define LARGE_PAYLOADS 700 /* of an id, which leaves in slices */
 
 static const rsim_control controls[] = {
