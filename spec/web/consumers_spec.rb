@@ -123,6 +123,7 @@ House.consuming.each_key do |name|
       live.until_true("both have asked two shards and ask again") { questions >= before + 8 }
       clients.first.close
       reset(clients.last)
+      live.until_true("nobody asks any more") { [questions, sleep(2)].first == questions }
       push("kept")
       finish("kept", 1)
     end

@@ -48,9 +48,11 @@ class Live
     queue
   end
 
-  # All keys, byte for byte, but for those of clients: what a client pushed or popped last is kept for a minute, and then goes by itself.
+  # All keys, byte for byte, but for those of clients: what a client pushed or popped last is kept for a minute, and then goes by itself. And
+  # but for what requests for figures measure every ten seconds.
   def digest
-    lasting = @redis.call("KEYS", "*").sort.select { |key| (left = @redis.call("PTTL", key).to_i) == -1 || left > 60_000 }
+    keys = @redis.call("KEYS", "*").reject { |key| key.b.end_with?(":history", ":sampler") }
+    lasting = keys.sort.select { |key| (left = @redis.call("PTTL", key).to_i) == -1 || left > 60_000 }
     lasting.map { |key| [key, @redis.call("DUMP", key)] }.hash
   end
 
