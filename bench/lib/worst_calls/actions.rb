@@ -6,15 +6,9 @@ class WorstCalls
     CASES = %i[actions actions_on_large chosen_ids whole_queue pages].freeze
 
     def actions
-      push(nil, many("hot", PAYLOADS))
-      claim(1)
-      @scripts.run(:settle, @lease, @settles += 1, "list", 0, "fail", "hot", "1n#{@seen}", 60_000_000, "boom", 25, "bury")
-      began = @scripts.run(:perform_now, 0, "suspect 0")[0]
-      push(nil, many("hot", 100, PAYLOADS))
-      slices("an id of #{Text.thousands(PAYLOADS)}, a payload came late", :kill_failed, began)
+      late_payloads_of_hot(:kill_failed)
       push(nil, many("hot", PAYLOADS, 2 * PAYLOADS))
       slices("as many payloads wait", :dead_requeue, "0")
-      began = @scripts.run(:perform_now, 0, "suspect 0")[0]
       measure("an id of #{Text.thousands(2 * PAYLOADS)}", :park, "hot")
       measure("an id of #{Text.thousands(2 * PAYLOADS)}", :unpark, "hot")
       measure("an id of #{Text.thousands(2 * PAYLOADS)}", :delete, "hot")

@@ -19,12 +19,7 @@ class WorstCalls
     end
 
     def late_payloads_of_a_huge_id
-      push(nil, many("hot", PAYLOADS))
-      claim(1)
-      @scripts.run(:settle, @lease, @settles += 1, "list", 0, "fail", "hot", "1n#{@seen}", 60_000_000, "boom", 25, "bury")
-      began = @scripts.run(:perform_now, 0, "suspect 0")[0]
-      push(nil, many("hot", 100, PAYLOADS))
-      slices("an id of #{Text.thousands(PAYLOADS)}, a payload came late", :delete_failed, began)
+      late_payloads_of_hot(:delete_failed)
     end
   end
 end

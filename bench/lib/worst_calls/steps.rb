@@ -81,6 +81,16 @@ class WorstCalls
       @scripts.run(:settle, @lease, @settles += 1, "list", 0, "fail", id, run, 3_600_000_000, "boom", 25, "bury")
     end
 
+    # An action on an id with PAYLOADS payloads that failed, and of which more came behind the time that the action is bound to.
+    def late_payloads_of_hot(script)
+      push(nil, many("hot", PAYLOADS))
+      claim(1)
+      @scripts.run(:settle, @lease, @settles += 1, "list", 0, "fail", "hot", "1n#{@seen}", 60_000_000, "boom", 25, "bury")
+      began = @scripts.run(:perform_now, 0, "suspect 0")[0]
+      push(nil, many("hot", 100, PAYLOADS))
+      slices("an id of #{Text.thousands(PAYLOADS)}, a payload came late", script, began)
+    end
+
     # All these ids run under the last claim; they fail for the last time if limit is 0.
     def fail_ids(names, limit)
       names.each_slice(100) do |part|
