@@ -162,6 +162,7 @@ static void test_r_action_14_a_spilled_payload_is_dropped(void **state)
     for (i = 0; i < 150; i++) {
         snprintf(payload, sizeof payload, "p%d", i);
         assert_int_equal(drop(&f, SERIATIM_DROP_PAYLOAD, "hot", payload), 1);
+        assert_int_equal(count_of("HLEN", "nextspillmap:hot"), 149 - i); /* digests */
     }
     assert_int_equal(count_of("EXISTS", "nextspill:hot") + count_of("EXISTS", "nextspillmap:hot"), 0);
     assert_int_equal(findings(&f, 0), 0);

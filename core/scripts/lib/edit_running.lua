@@ -41,7 +41,7 @@ local function replace(id, r, stamp, payload)
     local e = spilled_entries(first, id, 0, 1)[1]
     if not e or e.stamp ~= stamp then return end
     remove_spilled(first, id, r, {e})
-    e.payload, e.digest = payload, nil
+    e.payload, e.digest, e.member = payload, nil, nil
     r.count = r.count + spill_entries(first, id, {e}, FOLD)
     note_bounds(r, {e})
     return

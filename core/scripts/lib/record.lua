@@ -335,7 +335,7 @@ local function spilled_entries(store, id, from, count)
   local entries, keys, flat = {}, {}, call('ZRANGE', store.spill .. id, from, from + count - 1, 'WITHSCORES')
   for i = 1, #flat, 2 do
     keys[#keys + 1] = 'c' .. sub(flat[i], 1, 8)
-    entries[#entries + 1] = {stamp = unpack_struct('>d', flat[i]), score = tonumber(flat[i + 1]), payload = sub(flat[i], 9)}
+    entries[#entries + 1] = {stamp = unpack_struct('>d', flat[i]), score = tonumber(flat[i + 1]), payload = sub(flat[i], 9), member = flat[i]}
   end
   local contexts = keys[1] and call('HMGET', store.map .. id, unpack(keys))
   for i = 1, #entries do entries[i].context = contexts[i] or '' end
@@ -354,16 +354,21 @@ local function spilled_place(store, id, stamp, score)
   return low
 end
 
--- Removes entries, at most a portion, from a spilled record; the caller stores the head.
+-- Removes entries, at most a portion, from a spilled record; the caller stores the head. Their digests are computed only where the map
+-- may hold one: a map without any is that of a queue that keeps equal payloads, and SHA-1 of a large payload takes milliseconds.
 local function remove_spilled(store, id, r, entries)
-  local members, fields = {}, {}
+  local members, contexts, digests, map = {}, {}, {}, store.map .. id
   for i = 1, #entries do
     local stamp = pack('>d', entries[i].stamp)
-    members[i], fields[2 * i - 1], fields[2 * i] = stamp .. entries[i].payload, digest_of(entries[i]), 'c' .. stamp
+    members[i], contexts[i] = entries[i].member or stamp .. entries[i].payload, 'c' .. stamp
   end
   if not members[1] then return end
   call('ZREM', store.spill .. id, unpack(members))
-  call('HDEL', store.map .. id, unpack(fields))
+  call('HDEL', map, unpack(contexts))
+  if call('HLEN', map) > call('HEXISTS', map, 'e') then
+    for i = 1, #entries do digests[i] = digest_of(entries[i]) end
+    call('HDEL', map, unpack(digests))
+  end
   r.count = r.count - #entries
 end
 
