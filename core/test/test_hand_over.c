@@ -128,7 +128,7 @@ static void settle_claim(owned_queue *q, const message *m)
     snprintf(run, sizeof run, "0n%.0f", m->fence);
     snprintf(sequence, sizeof sequence, "%d", ++q->f.settles);
     reply = SCRIPT(settle, q->f.lease, sequence, "merge", "1", run, "-1");
-    assert_int_equal(reply->element[0]->integer, 0);
+    assert_int_equal(reply->integer, 0);
     freeReplyObject(reply);
 }
 
@@ -410,6 +410,29 @@ static void test_a_push_that_is_sent_again_claims_once(void **state)
     close_owned(&q);
 }
 
+static void test_a_push_that_is_sent_again_when_its_job_has_ended_writes_nothing(void **state)
+{
+    owned_queue q = open_owned();
+    message m;
+    redisReply *reply;
+    (void)state;
+    freeReplyObject(push_plainly("7", "a"));
+    m = hears_claim(&q);
+    settle_claim(&q, &m);
+    reply = push_plainly("7", "a");
+    assert_string_equal(reply->str, "1 1 0");
+    freeReplyObject(reply);
+    reply = push_plainly("6", "b");
+    assert_int_equal(reply->type, REDIS_REPLY_ERROR);
+    freeReplyObject(reply);
+    assert_true(is_silent(&q));
+    assert_int_equal(number("EXISTS " PREFIX "jobs " PREFIX "claims"), 0);
+    freeReplyObject(push_plainly("8", "a"));
+    m = hears_claim(&q);
+    assert_string_equal(m.id, "a");
+    close_owned(&q);
+}
+
 /* Redis is full. Returns whether the refused push was published. */
 static int is_published_when_refused(const char *script_text, size_t len)
 {
@@ -491,6 +514,7 @@ static void test_keys_of_a_wrong_type_lose_no_job(void **state)
 {
     owned_queue q = open_owned();
     redisReply *reply;
+    int i;
     (void)state;
     REDIS("SET " PREFIX "claims x");
     push(&q.f, "a", "1", none);
@@ -501,12 +525,18 @@ static void test_keys_of_a_wrong_type_lose_no_job(void **state)
     REDIS("RENAME " PREFIX "claims kept");
     REDIS("SET " PREFIX "claims x");
     REDIS("SET " PREFIX "ready x");
-    reply = push_plainly("1", "b");
-    assert_int_equal(reply->type, REDIS_REPLY_ERROR);
-    freeReplyObject(reply);
-    assert_int_equal(number("HLEN " PREFIX "jobs"), 1);
+    for (i = 0; i < 2; i++) {
+        reply = push_plainly("1", "b");
+        assert_int_equal(reply->type, REDIS_REPLY_ERROR);
+        freeReplyObject(reply);
+        assert_int_equal(number("HLEN " PREFIX "jobs"), 1);
+    }
     REDIS("DEL " PREFIX "ready");
     REDIS("RENAME kept " PREFIX "claims");
+    reply = push_plainly("1", "b");
+    assert_string_equal(reply->str, "1 1 0");
+    freeReplyObject(reply);
+    assert_int_equal(number("HLEN " PREFIX "jobs"), 2);
     close_owned(&q);
 }
 
@@ -524,6 +554,7 @@ int main(void)
         cmocka_unit_test(test_claims_that_were_missed_are_answered_the_oldest_first),
         cmocka_unit_test(test_what_is_left_of_a_missed_claim_is_answered),
         cmocka_unit_test(test_a_push_that_is_sent_again_claims_once),
+        cmocka_unit_test(test_a_push_that_is_sent_again_when_its_job_has_ended_writes_nothing),
         cmocka_unit_test(test_a_push_that_a_full_redis_refuses_is_not_published),
         cmocka_unit_test(test_a_claim_that_the_owner_cannot_hear_here_is_not_published),
         cmocka_unit_test(test_keys_of_a_wrong_type_lose_no_job),

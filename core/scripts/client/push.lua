@@ -17,6 +17,6 @@
 --   written; 'l' is then given unless all jobs are new, with m: the id is not there, g: it is on its way, and before it 'k' and the tick of the shard. Behind that a
 --   push to the new shard has ' ' and this tick after the number of values, so that arrivals and fences of the id rise.
 -- Error replies: STALE push (a later sequence came first: this one is an echo of a dead connection)
--- include: push_token hand_over push_jobs
+-- include: hand_over push_token push_jobs
 call('SET', KEYS[16], SEQUENCE .. ' ' .. answer, 'PX', 60000)
 return answer

@@ -15,31 +15,41 @@
 -- claim writes: a history, scheduled payloads of the id (unique), poppers that wait, a shard that is paused, in doubt or unfinished.
 if held < window and wake > now and #ARGV == 8 and ARGV[5] == '2' and ARGV[6] == '0' and history == 0 and ARGV[4] ~= 'unique'
   and flags % FLAG_CHANGED == 0 and asleep <= now and #ARGV[8] <= PLAIN_BYTES then
-  -- include apart: owner
+  -- include apart: channel
   local is_room = held + call('HLEN', RUNNING) - 1 < window
-  local listeners = is_room and redis.pcall('PUBSUB', 'NUMSUB', owner_channel())[2] or 0 -- an ACL user may lack the command
+  local listeners = is_room and redis.pcall('PUBSUB', 'NUMSUB', channel)[2] or 0 -- an ACL user may lack the command
   local job_id, stamp = ARGV[7], max(tick + 1, now)
   local record = '\0' .. pack('<d', stamp) .. ARGV[8]
   -- The first write proves the type of its key, and that there is memory. Behind it no error may end the script with a part written.
   if listeners > 0 and call('HSETNX', JOBS, job_id, record) == 1 then
-    local fence = stamp + 1
-    local field = format('%.0f', fence)
-    local is_noted = redis.pcall('HSET', CLAIMS, field, cmsgpack.pack({job_id})) == 1
-    if is_noted and tell_owner('=', pack('<ddI2', fence, claimed, #job_id) .. job_id .. record) then
-      claimed, held = fence, held + 1
+    local sequence, answer = ARGV[2], '1 1 0'
+    local token = redis.pcall('SET', KEYS[16], sequence .. ' ' .. answer, 'PX', 60000, 'GET')
+    local known = token and (type(token) ~= 'string' or tonumber(string.match(token, '^%d+')))
+    if known and (known == true or known >= tonumber(sequence)) then
+      -- The same call, or a later one, has come before, and the id has ended since; or the token could not be written.
+      call('HDEL', JOBS, job_id)
+      if known ~= true then redis.pcall('SET', KEYS[16], token, 'PX', 60000) end
     else
-      if is_noted then call('HDEL', CLAIMS, field) end
-      local listed = redis.pcall('RPUSH', READY, job_id)
-      if type(listed) ~= 'number' then
-        call('HDEL', JOBS, job_id)
-        return listed
+      local fence = stamp + 1
+      local field = format('%d%06d', (fence - fence % 1000000) / 1000000, fence % 1000000)
+      local is_noted = redis.pcall('HSET', CLAIMS, field, cmsgpack.pack({job_id})) == 1
+      local heard = is_noted and redis.pcall('PUBLISH', channel, '=' .. PREFIX .. pack('<ddI2', fence, claimed, #job_id) .. job_id .. record)
+      if type(heard) == 'number' and heard > 0 then
+        claimed, held = fence, held + 1
+      else
+        if is_noted then call('HDEL', CLAIMS, field) end
+        local listed = redis.pcall('RPUSH', READY, job_id)
+        if type(listed) ~= 'number' then
+          call('HDEL', JOBS, job_id)
+          redis.pcall('SET', KEYS[16], token or '0 ', 'PX', 60000) -- the same call again is refused, too
+          return listed
+        end
+        wake = 0
       end
-      wake, placed = 0, 0
+      tick, pushed = fence, pushed + 1
+      -- What follows of the state is as it was.
+      call('SETRANGE', STATE, 0, pack(STATE_TO_HELD, generation, tick, lease, claimed, settled, wake, processed, failed, refused, pushed, held))
+      return answer
     end
-    tick, pushed = fence, pushed + 1
-    -- include apart: save
-    local answer = '1 1 0'
-    call('SET', KEYS[16], SEQUENCE .. ' ' .. answer, 'PX', 60000)
-    return answer
   end
 end

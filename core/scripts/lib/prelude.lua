@@ -51,11 +51,12 @@ local ends, asleep, window = FOREVER, 0, 0
 
 local state = call('GET', STATE)
 if state then
+  local given = generation
   generation, tick, lease, claimed, settled, wake, processed, failed, refused, pushed, held, flags, delivers, removed, history, stale, remembers,
     ends, asleep, window =
     unpack_struct(STATE_FORMAT, state)
   owner = sub(state, STATE_OWNER + 1)
-  if generation ~= tonumber(ARGV[1]) then
+  if generation ~= given then
     local wanted, step, number = string.match(ARGV[1], '^(%d+) ?(%l*) ?(%d*)$')
     wanted = tonumber(wanted)
     -- A shard that close.lua has closed is of the next generation, negative: whoever knows that one opens it by the first write.

@@ -3,10 +3,10 @@
 local SEQUENCE = ARGV[2]
 local token = call('GET', KEYS[16])
 if token then
-  local sequence, answer = string.match(token, '^(%d+) (.*)$')
+  local sequence = string.match(token, '^%d+')
   if sequence == SEQUENCE then
     call('PEXPIRE', KEYS[16], 60000)
-    return answer
+    return sub(token, #sequence + 2)
   end
   if tonumber(sequence) > tonumber(SEQUENCE) then return error_reply('STALE push') end
 end

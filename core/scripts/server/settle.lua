@@ -18,38 +18,53 @@
 --                    highest score of these payloads, kept for `time`
 --         'snooze'   time: until the next run; action: '', or the stamp >d of the first payload, which becomes text. The run has
 --                    neither ended well nor failed: retry_count stays, nothing is counted
--- Returns {refused, promoted, checkpoints, exhausted id, ...}, the last two only where there was more than whole claims: promoted says
+-- Returns 0 where there were only whole claims whose runs nobody has touched, else {refused, promoted, checkpoints, exhausted id, ...}: promoted says
 --   that an id became due by being settled, plus 2 when recover.lua has something to do; checkpoints: a digit for each of them, in
 --   their order, 0 the run is no longer the caller's, 1 done, 2 to be sent again because it needs more than one call; exhausted
 --   are the failed ids that reached their limit. A lease that is another's refuses all: {'STALE', owner}. The sequence of the last
 --   call again, or the echo of an earlier one, changes nothing: {'AGAIN'}; a checkpoint may then be sent again under a new sequence,
 --   because it names payloads by their arrival. A claim of which one id was settled alone cannot be settled as a whole.
-local sequence, FOLD = tonumber(ARGV[3]), ARGV[4]
-local groups, plain, done, others = {}, {}, 0, 6
-for _ = 1, tonumber(ARGV[5]) or 0 do
-  local run, count = ARGV[others], tonumber(ARGV[others + 1])
-  local given = count and max(count, 0)
-  if not count or count == 0 or count < -1000 or count > 1000 or count % 1 ~= 0 or others + 1 + given > #ARGV
-    or not tonumber(sub(run, 3)) then
+local sequence, FOLD, given = tonumber(ARGV[3]), ARGV[4], tonumber(ARGV[5])
+if not sequence or not given then return error_reply('ERR wrong arguments') end
+-- groups: where each group begins in ARGV that is settled by its ids; plain: the fences of whole claims whose runs nobody has touched, and
+-- their entries of `claims`; touched: the entries of other whole claims, by where the group begins
+local groups, wholes, fences, done, others = {}, {}, {}, 0, 6
+for _ = 1, given do
+  local count = tonumber(ARGV[others + 1])
+  local listed = count and max(count, 0)
+  if not count or count == 0 or count < -1000 or count > 1000 or count % 1 ~= 0 or others + 1 + listed > #ARGV then
     return error_reply('ERR wrong arguments')
   end
-  local group = {run = run, fence = sub(run, 3), count = math.abs(count), whole = count < 0, first = others + 2, last = others + 1 + given}
-  local list = group.whole and plain or groups
-  list[#list + 1] = group
-  done, others = done + group.count, others + 2 + given
+  if count < 0 then
+    wholes[#wholes + 1], fences[#fences + 1] = others, sub(ARGV[others], 3)
+    done = done - count
+  else
+    groups[#groups + 1] = others
+    done = done + count
+  end
+  others = others + 2 + listed
 end
-if plain[1] then
-  local wholes, fences = plain, {}
-  for i = 1, #wholes do fences[i] = wholes[i].fence end
-  local packed = call('HMGET', CLAIMS, unpack(fences))
-  plain = {}
-  for i = 1, #wholes do
-    wholes[i].packed = packed[i]
-    local list = packed[i] and byte(packed[i]) ~= SPREAD and plain or groups
-    list[#list + 1] = wholes[i]
+local plain, entries, touched = fences, nil, nil
+if fences[1] then
+  entries = call('HMGET', CLAIMS, unpack(fences))
+  for i = 1, #fences do
+    if not (entries[i] and byte(entries[i]) ~= SPREAD) then touched = {} end
   end
 end
-if not sequence or not tonumber(ARGV[5]) then return error_reply('ERR wrong arguments') end
+if touched then
+  local noted = entries
+  plain, entries = {}, {}
+  for i = 1, #fences do
+    if noted[i] and byte(noted[i]) ~= SPREAD then
+      plain[#plain + 1], entries[#entries + 1] = fences[i], noted[i]
+    else
+      groups[#groups + 1], touched[wholes[i]] = wholes[i], noted[i]
+    end
+  end
+end
+for i = 1, #groups do
+  if not tonumber(sub(ARGV[groups[i]], 3)) then return error_reply('ERR wrong arguments') end
+end
 local total = done + (#ARGV - others + 1) / 7
 if total % 1 ~= 0 then return error_reply('ERR wrong number of arguments') end
 local scored = false
@@ -70,23 +85,22 @@ for at = others, #ARGV, 7 do
 end
 -- Whole claims whose runs nobody has touched: what they took is done, and nothing waits behind it.
 local function settle_plain()
-  local fences, all = {}, {}
+  local all = {}
   for i = 1, #plain do
-    local ids = ids_of(plain[i].packed)
+    local ids = ids_of(entries[i])
     for k = 1, #ids do all[#all + 1] = ids[k] end
     if #all > 2000 then
       call('HDEL', JOBS, unpack(all))
       all = {}
     end
-    for k = 1, events and #ids or 0 do events[#events + 1] = {ids[k], EVENT_DONE, tonumber(plain[i].fence)} end
+    for k = 1, events and #ids or 0 do events[#events + 1] = {ids[k], EVENT_DONE, tonumber(plain[i])} end
     held, processed = held - #ids, processed + #ids
-    fences[i] = plain[i].fence
   end
   if all[1] then call('HDEL', JOBS, unpack(all)) end
-  if fences[1] then call('HDEL', CLAIMS, unpack(fences)) end
+  if plain[1] then call('HDEL', CLAIMS, unpack(plain)) end
 end
 
-local answer, late, checkpoints = {0, 0}, 0, ''
+local answer, late, checkpoints = 0, 0, ''
 if lease ~= tonumber(ARGV[2]) then
   call('ZREM', DUE, '')
   refused = refused + total
@@ -133,7 +147,7 @@ else
     call('HDEL', CLAIMS, fence)
   end
   for i = 1, #groups do
-    if not groups[i].whole then take_apart(groups[i].fence) end
+    if tonumber(ARGV[groups[i] + 1]) > 0 then take_apart(sub(ARGV[groups[i]], 3)) end
   end
   for at = others, #ARGV, 7 do
     if ARGV[at] ~= 'extend' then take_apart(sub(ARGV[at + 2], 3)) end
@@ -172,14 +186,16 @@ else
 
   local is_gone = false
   for i = 1, #groups do
-    local group = groups[i]
-    local ids = {unpack(ARGV, group.first, group.last)}
-    if group.whole then
-      ids = group.packed and ids_of(group.packed) or {}
-      call('HDEL', CLAIMS, group.fence)
-      late, is_gone = late + group.count - #ids, is_gone or not group.packed
+    local at = groups[i]
+    local run, count = ARGV[at], tonumber(ARGV[at + 1])
+    local ids = {unpack(ARGV, at + 2, at + 1 + max(count, 0))}
+    if count < 0 then
+      local entry = touched[at]
+      ids = entry and ids_of(entry) or {}
+      call('HDEL', CLAIMS, sub(run, 3))
+      late, is_gone = late - count - #ids, is_gone or not entry
     end
-    if ids[1] then settle_group(ids, group.run) end
+    if ids[1] then settle_group(ids, run) end
   end
   if is_gone then count_held() end
 

@@ -12,6 +12,7 @@
  */
 
 #define SRT_STATE_FORMAT "<dddddddddddBddHdBddB" /* of struct.pack; the owner follows */
+#define SRT_STATE_TO_HELD "<ddddddddddd"         /* its first eleven */
 #define SRT_STATE_PROCESSED 48                   /* offsets of the counters */
 #define SRT_STATE_FAILED 56
 #define SRT_STATE_REFUSED 64

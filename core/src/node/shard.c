@@ -225,8 +225,9 @@ static int reply_fits(int kind, const srt_reply *reply)
         return srt_reply_is_list(reply, 8) &&
                (reply->count == 9 || (reply->count == 11 && tokens[7].len == 1 && tokens[9].type == SRT_STRING &&
                                       tokens[10].type == SRT_STRING));
-    case SRT_ASK_SETTLE: /* AGAIN stands alone */
-        return srt_reply_is_list(reply, 1) && (srt_token_is(&tokens[1], "AGAIN") || reply->count > 2);
+    case SRT_ASK_SETTLE: /* 0 and AGAIN stand alone */
+        return tokens[0].type == SRT_INTEGER ||
+               (srt_reply_is_list(reply, 1) && (srt_token_is(&tokens[1], "AGAIN") || reply->count > 2));
     case SRT_ASK_TRIM:
         return srt_reply_is_list(reply, 2);
     case SRT_ASK_RELEASE:
