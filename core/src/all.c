@@ -85,6 +85,7 @@
 #include "client/push_handles.c"
 #include "client/push_moved.c"
 #include "client/push_plan.c"
+#include "client/push_ask.c"
 #include "client/push_send.c"
 #include "client/push_answer.c"
 #include "client/push_replicas.c"

@@ -53,7 +53,7 @@ typedef struct rsim_client {
     rsim_pipe pipe;
     int number, busy;
     int64_t wake_at, frozen_until;
-    int ids[8], payloads[8], count; /* of the push under way */
+    int ids[24], payloads[24], count; /* of the push under way */
 } rsim_client;
 
 /* What the checker knows of an id. */

@@ -1,6 +1,6 @@
 /*
  * test_reshard_client.c - the action that gives a queue another number of shards, answer by answer: no shard is turned
- * to a layout that may be lost.
+ * to a layout that may be lost. And a push of many jobs while ids move.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -8,6 +8,7 @@
 #include <stdint.h>
 #include <cmocka.h>
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -169,6 +170,110 @@ static void test_r_reshard_3_the_servers_turn_the_shards_if_replicas_are_stuck(v
     seriatim_client_free(c);
 }
 
+/* ---- A push while ids move --------------------------------------------------------------------- */
+
+/* An id that lies in shard 0 of 2 and in shard 1 of 3. */
+static const char *foreign_id(int *number)
+{
+    static char id[32];
+    do
+        snprintf(id, sizeof id, "id-%d", ++*number);
+    while (seriatim_shard_of(id, strlen(id), 2) != 0 || seriatim_shard_of(id, strlen(id), 3) != 1);
+    return id;
+}
+
+/* Begins a push of so many jobs with foreign ids; the last job has the id of the first. The client has the layout. */
+static seriatim_client *client_that_pushes(int count, const char *outbox)
+{
+    seriatim_client *c = connected_client(2);
+    int first = 0, number = 0, i;
+    foreign_id(&first);
+    assert_int_equal(seriatim_push_begin(c, 0), SERIATIM_OK);
+    if (outbox)
+        assert_int_equal(seriatim_push_outbox(c, outbox), SERIATIM_OK);
+    for (i = 0; i < count; i++) {
+        seriatim_job job;
+        seriatim_job_init(&job);
+        if (i == count - 1)
+            number = first - 1;
+        job.id = foreign_id(&number);
+        job.id_len = strlen(job.id);
+        job.payload = "text";
+        job.payload_len = 4;
+        job.number = outbox ? i + 1 : 0;
+        assert_int_equal(seriatim_push_job(c, &job), SERIATIM_OK);
+    }
+    assert_int_equal(seriatim_push_send(c), SERIATIM_OK);
+    sends(c, 1, "seriatim:{Q}:layout");
+    hears_times(c, 1, MOVING);
+    return c;
+}
+
+static void test_a_push_of_many_jobs_asks_for_ids_alone(void **state)
+{
+    seriatim_client *c = client_that_pushes(20, NULL);
+    (void)state;
+    shows(c, 1, "seriatim:{Q/0}:state");
+    sends(c, 0, "text");
+    hears_times(c, 1, "$4\r\n5000\r\n");
+    sends(c, 1, "ROLE");
+    hears_times(c, 1, MASTER);
+    sends(c, 1, "seriatim:{Q}:layout");
+    hears_times(c, 1, MOVING);
+    shows(c, 1, "seriatim:{Q/1}:state");
+    shows(c, 1, "2 5000"); /* the least tick of the new shard */
+    sends(c, 20, "text");
+    hears_times(c, 1, "$7\r\n20 19 1\r\n");
+    assert_int_equal(srt_client_status(c), SERIATIM_OK);
+    assert_int_equal(seriatim_push_result(c).added, 19);
+    seriatim_client_free(c);
+}
+
+static void test_a_push_goes_to_the_old_shard_if_an_id_is_there(void **state)
+{
+    seriatim_client *c = client_that_pushes(20, NULL);
+    (void)state;
+    sends(c, 0, "text");
+    hears_times(c, 1, "$0\r\n\r\n");
+    sends(c, 1, "seriatim:{Q}:layout");
+    hears_times(c, 1, MOVING);
+    shows(c, 1, "2 here");
+    sends(c, 20, "text");
+    hears_times(c, 1, "$8\r\n20 0 20 \r\n");
+    assert_int_equal(srt_client_status(c), SERIATIM_OK);
+    assert_int_equal(seriatim_push_result(c).folded, 20);
+    seriatim_client_free(c);
+}
+
+/* Else the second job of an id, which has moved between the two calls, would overtake the first one. */
+static void test_jobs_of_one_id_go_the_same_way(void **state)
+{
+    seriatim_client *c = client_that_pushes(1001, NULL);
+    (void)state;
+    sends(c, 0, "text");
+    hears_times(c, 1, "$0\r\n\r\n");
+    sends(c, 1, "seriatim:{Q/0}:state");
+    hears_times(c, 1, "$4\r\n5000\r\n");
+    sends(c, 1, "ROLE");
+    hears_times(c, 1, MASTER);
+    sends(c, 1, "seriatim:{Q}:layout");
+    hears_times(c, 1, MOVING);
+    shows(c, 1, "2 here");
+    shows(c, 0, "seriatim:{Q/1}:state");
+    sends(c, 1000, "text");
+    seriatim_client_free(c);
+}
+
+static void test_a_push_of_few_jobs_or_of_an_outbox_does_not_ask(void **state)
+{
+    seriatim_client *few = client_that_pushes(19, NULL), *outbox = client_that_pushes(20, "rows");
+    (void)state;
+    sends(few, 1, "2 here");
+    sends(outbox, 1, "3 here");
+    seriatim_client_free(few);
+    seriatim_client_free(outbox);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -177,6 +282,10 @@ int main(void)
         cmocka_unit_test(test_r_reshard_3_a_replica_does_not_count_as_a_master_without_replicas),
         cmocka_unit_test(test_r_reshard_3_what_a_lost_connection_was_asked_is_asked_anew),
         cmocka_unit_test(test_r_reshard_3_the_servers_turn_the_shards_if_replicas_are_stuck),
+        cmocka_unit_test(test_a_push_of_many_jobs_asks_for_ids_alone),
+        cmocka_unit_test(test_a_push_goes_to_the_old_shard_if_an_id_is_there),
+        cmocka_unit_test(test_jobs_of_one_id_go_the_same_way),
+        cmocka_unit_test(test_a_push_of_few_jobs_or_of_an_outbox_does_not_ask),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

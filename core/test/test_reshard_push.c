@@ -165,6 +165,26 @@ static char *letters_of_push(const move *m, const char *sequence, const char *id
     return letters;
 }
 
+/* What the script absent answers for an id beside one that is not there. */
+static redisReply *answer_of_absent(const move *m, const char *id)
+{
+    char packed[64];
+    shard_call call;
+    snprintf(packed, sizeof packed, "\x92\xa3new%c%s", (char)(0xa0 + strlen(id)), id);
+    CALL(&call, 0, absent, m->generation);
+    call_text(&call, packed);
+    return call_send(&call, 1);
+}
+
+static int is_absent(const move *m, const char *id)
+{
+    redisReply *reply = answer_of_absent(m, id);
+    int absent = reply->len > 0;
+    assert_int_equal(reply->type, REDIS_REPLY_STRING);
+    freeReplyObject(reply);
+    return absent;
+}
+
 /* Beside none, few and many other ids of each kind. */
 static void test_ids_of_a_push_are_looked_for_in_all_that_a_shard_keeps(void **state)
 {
@@ -197,6 +217,13 @@ static void test_ids_of_a_push_are_looked_for_in_all_that_a_shard_keeps(void **s
         letters = letters_of_push(&m, "3", "leaving");
         assert_string_equal(letters, "lg");
         free(letters);
+        assert_true(is_absent(&m, "new1"));
+        assert_true(is_absent(&m, "past"));
+        assert_false(is_absent(&m, "dead"));
+        assert_false(is_absent(&m, "scored"));
+        assert_false(is_absent(&m, "leaving"));
+        assert_false(is_absent(&m, "later"));
+        assert_false(is_absent(&m, waits));
         REDIS("FLUSHALL");
         close_queue(&f);
     }
@@ -379,6 +406,9 @@ static void test_the_answer_that_an_id_has_left_is_a_write(void **state)
     reply = call_send(&call, 1);
     assert_int_equal(strncmp(reply->str, "ELSEWHERE moved ", 16), 0);
     freeReplyObject(reply);
+    assert_true(replication_offset() > offset);
+    offset = replication_offset();
+    assert_true(is_absent(&m, id));
     assert_true(replication_offset() > offset);
     redis_remove(&replica);
     close_moving(&f, &m);

@@ -40,6 +40,7 @@ static const rsim_control controls[] = {
      "1 end\n"
      "end\n",
      RSIM_LAYOUT_WRITTEN, 1},
+    {"an id that is there is not found by its name alone", "absent", "< #ids or", "< 0 or", RSIM_DEPARTED, 0},
     {"a batch arrives again", "arrive", "local is_again = sequence > 0 and", "local is_again = sequence < 0 and",
      RSIM_ARRIVED, 0},
     {"a batch has left before it arrives", "depart", "call('HSET', LEAVING, unpack(batch))", "", RSIM_DEPARTED, 0},
@@ -94,13 +95,13 @@ static int pick_id(rsim *s)
 static void push_begin(rsim *s, rsim_client *c)
 {
     char payload[32];
-    int i;
+    int i, most = 1 + (int)rsim_below(s, 4), is_large = rsim_below(s, 4) == 0;
     rsim_look(s);
-    c->count = 1 + (int)rsim_below(s, 4);
+    c->count = is_large ? 24 : most; /* a large one asks for ids alone first, and often none of them is there */
     assert_int_equal(seriatim_push_begin(c->client, 0), SERIATIM_OK);
     for (i = 0; i < c->count; i++) {
         seriatim_job job;
-        c->ids[i] = pick_id(s);
+        c->ids[i] = i < most ? pick_id(s) : c->ids[i - most];
         c->payloads[i] = ++s->ids[c->ids[i]].sent[c->number];
         snprintf(payload, sizeof payload, "%d.%d", c->number, c->payloads[i]);
         seriatim_job_init(&job);

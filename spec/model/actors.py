@@ -67,14 +67,21 @@ def first_step(layout, id):
     return "old" if moving else "new"
 
 
-def routed(w, id, say, heard=None):
+def routed(w, id, say, heard=None, asks=False):
     """Calls a script for one id at its old shard, then at its new one. say(here, floor) gives the script and its arguments;
-    heard(index) gives the answer that a shard remembers. Returns (answer, index)."""
+    heard(index) gives the answer that a shard remembers. asks: the old shard is asked first whether the id has moved.
+    Returns (answer, index)."""
     layout = w.layout.value
     step, floor = first_step(layout, id), 0
     while True:
         index = old_place(id, layout) if step == "old" else place(id, layout.shards)
-        answer, layout = yield from told_to(w, layout, index, say(step == "old", floor), heard)
+        if asks and step == "old":
+            answer, layout = yield from told_to(w, layout, index, ("absent", (id,)), None)
+            asks = False
+            if isinstance(answer, tuple) and answer[0] == "found":
+                continue
+        else:
+            answer, layout = yield from told_to(w, layout, index, say(step == "old", floor), heard)
         shard, what = w.shards[index], answer[0] if isinstance(answer, tuple) else answer
         if answer is None or what == "again" or what == "EARLIER":
             layout = w.layout.value
@@ -126,7 +133,8 @@ def push(w, client, id, job):
         known = yield from call(w, index, "token", client.name)
         return known[1] if known and known[0] == client.sequence and "a token is asked for" not in w.off else None
 
-    answer, index = yield from routed(w, id, say, heard=heard)
+    # The old shard of a row may have taken it though its id has left.
+    answer, index = yield from routed(w, id, say, heard=heard, asks=not job.number and w.rnd.random() < .5)
     shard = w.shards[index]
     connection = shard.connection
     yield

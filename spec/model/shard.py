@@ -136,6 +136,11 @@ class Shard:
         self.tokens[client] = (sequence, answer)
         return answer
 
+    @script
+    def absent(self, id):
+        """Is the id neither here nor on its way? (moved, tick), or (found, tick): the caller pushes as if it had not asked."""
+        return ("moved" if self.where(id, True) == "moved" else "found", self.tick)
+
     def _push(self, id, job, here):
         store = self.store
         if job.number:

@@ -191,9 +191,13 @@ class WorstCalls
       turn
       pushed("1,000 ids that wait, from the old shard", leaving(1000, "w"), "2 here", Scripts::PREFIX)
       pushed("1,000 ids that are not in the old shard", leaving(1000, "n"), "2 here", Scripts::PREFIX)
+      measure("1,000 ids that are not in the old shard", :absent, message_pack(leaving(1000, "n")))
+      measure("1,000 ids with scheduled payloads", :absent, message_pack(leaving(1000, "s")))
       pushed("1,000 new ids, to the new shard", leaving(1000, "n"), "2 #{now_us}", Scripts::OTHER_PREFIX)
       pushed("1,000 ids with scheduled payloads, to the old shard", leaving(1000, "s"), "2 here", Scripts::PREFIX)
     end
+
+    def message_pack(ids) = [0xdc, ids.size].pack("Cn") + ids.map { |id| [0xda, id.bytesize].pack("Cn") + id }.join
 
     # In as many calls as the script wants.
     def pushed(name, names, width, prefix)

@@ -96,10 +96,11 @@ typedef struct srt_push_job {
 /* While ids move, to which shard jobs are sent. */
 typedef enum srt_push_step {
     SRT_PUSH_PLAIN, /* their id lies in the same shard before and after */
+    SRT_PUSH_ASK,   /* their ids alone, to the old one: is any of them there? */
     SRT_PUSH_HERE,  /* the old one, where they may only join what is there */
     SRT_PUSH_MOVED  /* the new one, since the old one has said that their id is not there */
 } srt_push_step;
-#define SRT_PUSH_STEPS 3
+#define SRT_PUSH_STEPS 4
 
 /* Up to 1,000 jobs of one shard: places[first .. first + count). The shard may take only the first few of them. Chunks
  * of one shard are neighbours. */
@@ -110,6 +111,7 @@ typedef struct srt_push_chunk {
     int64_t sequence; /* 0: not queued yet */
     size_t taken;     /* of this many first jobs the outcome is known */
     int unsure;       /* written, and its replicas are not counted yet */
+    int found;        /* of SRT_PUSH_ASK: one of its ids is in the shard, or on its way from it */
 } srt_push_chunk;
 
 #define SRT_OUTBOX_NAME 64 /* bytes, as seriatim_push_outbox says */
@@ -130,9 +132,10 @@ typedef struct srt_push {
     size_t elsewhere; /* the same of the other queues of a pipeline; else 0 */
     int64_t generation; /* of the present plan's layout */
     double floor;       /* the largest tick of a shard that an id had left: the least tick of its new shard */
-    int again;          /* an id is on its way: a moment later all is asked anew */
-    int moved;          /* an id is not in its old shard, and replicas have to know that before it is believed */
-    size_t absences;    /* connections on which that is asked for */
+    int asks, asked; /* while ids move: the present plan only asks whether ids are there; a plan of this layout has */
+    int again;       /* an id is on its way: a moment later all is asked anew */
+    int moved;       /* an id is not in its old shard, and replicas have to know that before it is believed */
+    size_t absences; /* connections on which that is asked for */
     size_t pending_chunks, written_chunks, failed_chunks;
     size_t pending_jobs, failed_jobs; /* pending: neither written nor failed */
     seriatim_error failure;           /* why the first chunk, or before sending a job, was refused */

@@ -35,7 +35,7 @@ void srt_push_open(seriatim_client *c)
     srt_push_default_options(p);
     p->generation = 0;
     p->floor = 0;
-    p->again = p->moved = 0;
+    p->asks = p->asked = p->again = p->moved = 0;
     p->absences = 0;
     p->unsure = p->sure_chunks = 0;
     memset(&p->sure, 0, sizeof p->sure);
@@ -168,10 +168,12 @@ void srt_push_take_answer(seriatim_client *c, const srt_request *r, const srt_re
         srt_push_take_token(c, r->place, root);
     else if (r->kind == PUSH_KIND_ABSENCE)
         srt_push_take_absence(c, r, reply);
-    else if (root->type != (r->kind == PUSH_KIND_CHUNK ? SRT_STRING : SRT_INTEGER))
+    else if (root->type != (r->kind == PUSH_KIND_WAIT ? SRT_INTEGER : SRT_STRING))
         srt_client_fail(c, srt_push_fail_answer(c, "no text"));
     else if (r->kind == PUSH_KIND_WAIT)
         srt_push_take_replicas(c, r, root->integer);
+    else if (r->kind == PUSH_KIND_ASK)
+        srt_push_take_asked(c, r->place, root);
     else
         srt_push_take_written(c, r->place, root->data, root->len);
 }
@@ -216,7 +218,7 @@ void srt_push_take_stale(seriatim_client *c, const srt_request *r, int left)
 {
     const srt_queue *queue = c->registry.queues[c->queue];
     srt_request *ask;
-    if (!left || c->failed != SERIATIM_OK)
+    if (r->kind == PUSH_KIND_ASK || !left || c->failed != SERIATIM_OK)
         return;
     ask = srt_session_begin(srt_cluster_pool(&c->cluster), srt_script_none, NULL, 0);
     if (!ask) {

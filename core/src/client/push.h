@@ -1,16 +1,17 @@
 /*
  * push.h - between the files of a push. From the bottom up: push_check.c and push_pack.c (jobs), push_plan.c (chunks),
- * push_send.c, push_answer.c, push_replicas.c, push_outcome.c, push.c, pipeline.c. Its data is srt_push of client.h.
+ * push_ask.c, push_send.c, push_answer.c, push_replicas.c, push_outcome.c, push.c, pipeline.c. Its data is srt_push of
+ * client.h.
  */
 #ifndef SRT_PUSH_H
 #define SRT_PUSH_H
 
 #include "client/client.h"
 
-/* Kinds of a push's requests: the jobs of a chunk; what a shard took from us last; WAIT; ROLE, or WAIT, behind an
- * absence.
+/* Kinds of a push's requests: the jobs of a chunk; the ids of one, which may not be in the shard; what a shard took
+ * from us last; WAIT; ROLE, or WAIT, behind an absence.
  */
-enum { PUSH_KIND_CHUNK, PUSH_KIND_TOKEN, PUSH_KIND_WAIT, PUSH_KIND_ABSENCE };
+enum { PUSH_KIND_CHUNK, PUSH_KIND_ASK, PUSH_KIND_TOKEN, PUSH_KIND_WAIT, PUSH_KIND_ABSENCE };
 
 /* Bits of a peer's mark: it has written chunks whose replicas are not counted; it has said that an id is not there. */
 enum { PUSH_MARK_UNSURE = 1, PUSH_MARK_ABSENT = 2 };
@@ -37,6 +38,9 @@ int srt_push_make_handles(seriatim_client *c,
 /* Reads the arrivals of the first `taken` jobs of a chunk at *at, which ends up behind them. OK or PROTOCOL. */
 int srt_push_take_arrivals(srt_push *p, const srt_push_chunk *chunk, size_t taken, const char **at, const char *end);
 
+/* push_ask.c */
+int srt_push_send_ids(seriatim_client *c, size_t i); /* those of chunk i, whose step is SRT_PUSH_ASK */
+
 /* push_send.c */
 void srt_push_token_arg(const seriatim_client *c, const srt_queue *queue, unsigned shard, srt_request *r);
 int srt_push_send_chunk(seriatim_client *c, size_t i);
@@ -51,6 +55,7 @@ void srt_push_mark(srt_push *p, const srt_push_chunk *chunk, char outcome); /* a
 void srt_push_settle_chunk(srt_push *p, srt_push_chunk *chunk);
 int srt_push_fail_answer(seriatim_client *c, const char *text);
 int srt_push_take_written(seriatim_client *c, size_t i, const char *text, size_t len);
+int srt_push_take_asked(seriatim_client *c, size_t i, const srt_token *answer);
 int srt_push_take_token(seriatim_client *c, size_t i, const srt_token *token);
 
 /* push_replicas.c */

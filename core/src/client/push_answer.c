@@ -1,6 +1,7 @@
 /* push_answer.c - reads what a shard says of a chunk, and counts. */
 #include "client/push.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 /* The jobs of a chunk that an answer was about have their outcome. What is left of it goes under a new number. */
@@ -172,6 +173,26 @@ int srt_push_take_written(seriatim_client *c, size_t i, const char *text, size_t
         return SERIATIM_OK;
     }
     srt_push_settle_chunk(p, &p->chunks[i]);
+    return srt_push_go_on(c, i);
+}
+
+/* The tick of the shard, if none of the ids is there; else ''. */
+int srt_push_take_asked(seriatim_client *c, size_t i, const srt_token *answer)
+{
+    srt_push *p = c->push;
+    srt_push_chunk *chunk = &p->chunks[i];
+    size_t at;
+    double tick = answer->len ? strtod(answer->data, NULL) : 0;
+    if (tick > p->floor)
+        p->floor = tick;
+    chunk->found = answer->len == 0;
+    for (at = chunk->first; at < chunk->first + chunk->count; at++)
+        if (chunk->found)
+            p->jobs[p->places[at]].away = 1;
+        else
+            srt_push_note_away(c, &p->jobs[p->places[at]], 'm');
+    chunk->taken = chunk->count;
+    srt_push_settle_chunk(p, chunk);
     return srt_push_go_on(c, i);
 }
 

@@ -8,15 +8,32 @@
 #define PUSH_AGAIN_MS 5                         /* before an id is asked for again that is on its way */
 enum { MOVED_NONE, MOVED_UNSURE, MOVED_ASKED }; /* srt_push.moved */
 #define PUSH_ABSENCE_MS 100                     /* a WAIT ends after this time, and is repeated */
+#define PUSH_ASK_LEAST 20                       /* jobs of a push that asks for ids alone first */
 
+/* ---- The steps of a plan --------------------------------------------------------------------- */
+
+static int has_foreign_job(const srt_push *p, const srt_queue *queue)
+{
+    size_t i;
+    for (i = 0; i < p->job_count; i++)
+        if (p->jobs[i].bytes && p->jobs[i].crc % queue->old_count != p->jobs[i].crc % queue->shards_count)
+            return 1;
+    return 0;
+}
+
+/* A push of an outbox does not ask: the old shard may have taken a job whose id has left before its number does. */
 void srt_push_begin_steps(srt_push *p, const srt_queue *queue)
 {
     if (p->generation != queue->generation) {
         srt_push_forget_moved(p);
         p->floor = 0;
+        p->asked = 0;
     }
     p->generation = queue->generation;
     p->again = p->moved = 0;
+    p->asks =
+        queue->old_count && !p->asked && !p->outbox[0] && p->job_count >= PUSH_ASK_LEAST && has_foreign_job(p, queue);
+    p->asked |= p->asks;
 }
 
 void srt_push_note_away(seriatim_client *c, srt_push_job *job, char letter)
@@ -30,6 +47,28 @@ void srt_push_note_away(seriatim_client *c, srt_push_job *job, char letter)
         c->push->again = 1;
     }
 }
+
+/* ---- What shards have said ------------------------------------------------------------------- */
+
+/*
+ * Two jobs of an id may be in two chunks of its shard, and have to go the same way. Each chunk ends where the next one
+ * begins.
+ */
+static void follow_asked(srt_push *p)
+{
+    size_t i, next, place = 0;
+    for (i = 0; p->asks && i < p->chunk_count; i = next) {
+        int found = 0;
+        for (next = i; next < p->chunk_count && p->chunks[next].shard == p->chunks[i].shard; next++)
+            found |= p->chunks[next].found;
+        for (; place < p->chunks[next - 1].first; place++)
+            if (found)
+                p->jobs[p->places[place]].moved = 0;
+    }
+    p->asks = 0;
+}
+
+/* ---- Replicas -------------------------------------------------------------------------------- */
 
 void srt_push_forget_moved(srt_push *p)
 {
@@ -70,7 +109,7 @@ static int ask_roles(seriatim_client *c)
 int srt_push_follow_moved(seriatim_client *c)
 {
     srt_push *p = c->push;
-    if ((!p->moved && !p->again) || p->pending_chunks > 0 || c->failed != SERIATIM_OK)
+    if ((!p->moved && !p->again && !p->asks) || p->pending_chunks > 0 || c->failed != SERIATIM_OK)
         return 0;
     if (p->again) {
         srt_push_forget_moved(p);
@@ -80,6 +119,7 @@ int srt_push_follow_moved(seriatim_client *c)
         return 0;
     if (p->absences > 0 || c->failed != SERIATIM_OK)
         return 0;
+    follow_asked(p);
     p->again = p->moved = 0;
     return 1;
 }

@@ -1,25 +1,38 @@
 /* push_plan.c - shares the jobs out to the shards of the queue, and cuts those of a shard into chunks. */
 #include "client/push.h"
 
+#include <limits.h>
+
 #define PUSH_CHUNK_JOBS ((size_t)1000)        /* as in core/scripts/client/push.lua */
 #define PUSH_CHUNK_BYTES ((size_t)512 * 1024) /* of a chunk of more than one job */
 
-/* Where a job goes now: a shard and a step of it, as shard * SRT_PUSH_STEPS + step. */
-static unsigned push_lane(const srt_queue *queue, const srt_push_job *job)
+#define PUSH_NO_LANE UINT_MAX
+
+/*
+ * Where a job goes now: a shard and a step of it, as shard * SRT_PUSH_STEPS + step. PUSH_NO_LANE: nowhere. Behind a
+ * plan that asked, one call takes all that a shard gets: the jobs whose id stays, and those whose id has moved to it.
+ */
+static unsigned push_lane(const srt_push *p, const srt_queue *queue, const srt_push_job *job)
 {
     unsigned to = job->crc % queue->shards_count, from = queue->old_count ? job->crc % queue->old_count : to;
+    if (!job->bytes || (p->asks && from == to))
+        return PUSH_NO_LANE;
+    if (job->moved || (p->asked && from == to))
+        return to * SRT_PUSH_STEPS + SRT_PUSH_MOVED;
     if (from == to)
         return to * SRT_PUSH_STEPS + SRT_PUSH_PLAIN;
-    return job->moved ? to * SRT_PUSH_STEPS + SRT_PUSH_MOVED : from * SRT_PUSH_STEPS + SRT_PUSH_HERE;
+    return from * SRT_PUSH_STEPS + (p->asks ? SRT_PUSH_ASK : SRT_PUSH_HERE);
 }
 
 /* Counts the jobs of each lane into starts[lane + 1], then adds up. */
 static void push_count_lanes(const srt_push *p, const srt_queue *queue, unsigned lanes, size_t *starts)
 {
     size_t i;
-    for (i = 0; i < p->job_count; i++)
-        if (p->jobs[i].bytes)
-            starts[push_lane(queue, &p->jobs[i]) + 1]++;
+    for (i = 0; i < p->job_count; i++) {
+        unsigned lane = push_lane(p, queue, &p->jobs[i]);
+        if (lane != PUSH_NO_LANE)
+            starts[lane + 1]++;
+    }
     for (i = 0; i < lanes; i++)
         starts[i + 1] += starts[i];
 }
@@ -28,15 +41,17 @@ static void push_count_lanes(const srt_push *p, const srt_queue *queue, unsigned
 static void push_sort_places(const srt_push *p, const srt_queue *queue, size_t *starts)
 {
     size_t i;
-    for (i = 0; i < p->job_count; i++)
-        if (p->jobs[i].bytes)
-            p->places[starts[push_lane(queue, &p->jobs[i])]++] = i;
+    for (i = 0; i < p->job_count; i++) {
+        unsigned lane = push_lane(p, queue, &p->jobs[i]);
+        if (lane != PUSH_NO_LANE)
+            p->places[starts[lane]++] = i;
+    }
 }
 
 static int push_add_chunk(const seriatim_allocator *mem, srt_push *p, unsigned lane, size_t first, size_t end)
 {
     void *chunks = p->chunks;
-    srt_push_chunk chunk = {lane / SRT_PUSH_STEPS, (srt_push_step)(lane % SRT_PUSH_STEPS), first, 0, 0, 0, 0, 0};
+    srt_push_chunk chunk = {lane / SRT_PUSH_STEPS, (srt_push_step)(lane % SRT_PUSH_STEPS), first, 0, 0, 0, 0, 0, 0};
     if (srt_grow(mem, &chunks, &p->chunk_cap, p->chunk_count + 1, sizeof *p->chunks) != SERIATIM_OK)
         return SERIATIM_NOMEM;
     p->chunks = chunks;
@@ -88,7 +103,7 @@ int srt_push_plan(seriatim_client *c, const srt_queue *queue)
     p->chunk_count = p->opened = p->flying = p->pending_chunks = 0;
     if (status == SERIATIM_OK && p->job_count == 1 && p->jobs[0].bytes) { /* most pushes have one job */
         p->places[0] = 0;
-        status = push_add_chunk(c->mem, p, push_lane(queue, &p->jobs[0]), 0, 1);
+        status = push_add_chunk(c->mem, p, push_lane(p, queue, &p->jobs[0]), 0, 1);
     } else if (status == SERIATIM_OK) {
         status = push_sort_and_cut(c->mem, p, queue);
     }

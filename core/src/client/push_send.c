@@ -115,6 +115,11 @@ int srt_push_send_chunk(seriatim_client *c, size_t i)
     return status;
 }
 
+static int push_begin_chunk(seriatim_client *c, size_t i)
+{
+    return c->push->chunks[i].step == SRT_PUSH_ASK ? srt_push_send_ids(c, i) : srt_push_send_chunk(c, i);
+}
+
 /* Begins further shards, as many as fit into what may fly at once. */
 int srt_push_open_shards(seriatim_client *c)
 {
@@ -126,7 +131,7 @@ int srt_push_open_shards(seriatim_client *c)
         size_t first = p->opened;
         while (p->opened < p->chunk_count && p->chunks[p->opened].shard == p->chunks[first].shard)
             p->opened++;
-        status = srt_push_send_chunk(c, first);
+        status = push_begin_chunk(c, first);
     }
     return status;
 }
@@ -139,7 +144,7 @@ int srt_push_go_on(seriatim_client *c, size_t i)
     if (c->stale || c->failed != SERIATIM_OK)
         return SERIATIM_OK;
     if (next < p->chunk_count && p->chunks[next].shard == p->chunks[i].shard &&
-        srt_push_send_chunk(c, next) != SERIATIM_OK)
+        push_begin_chunk(c, next) != SERIATIM_OK)
         return c->failed;
     return srt_push_open_shards(c);
 }

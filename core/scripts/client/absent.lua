@@ -1,0 +1,17 @@
+-- include: prelude
+-- ABSENT: is any of these ids in the shard, which ids leave, or on its way from it? A push of many jobs asks this first: if not, it sends
+-- the jobs to the new shards alone. Nothing that is stored of an id changes.
+-- KEYS: the shard's (prelude)
+-- ARGV: 1 generation, 2 MessagePack array of ids: 1 to 1,000
+-- Returns the tick of the shard, which the ids' new shards are to have at least; '' if one of the ids is there or on its way (lib/here.lua)
+-- include: here
+local ids, noted = cmsgpack.unpack(ARGV[2]), {}
+local old = call('HMGET', JOBS, unpack(ids))
+if find_elsewhere(ids, old, noted) < #ids or string.find(table.concat(noted), 'g', 1, true) then return '' end
+-- The caller waits until a replica has this. WAIT waits for what its own connection has written, so the layout is written once more.
+local layout = call('HGET', PREFIX .. 'reshard', '')
+if layout then
+  redis.pcall('ZREM', DUE, '') -- allowed at maxmemory
+  redis.pcall('HSET', PREFIX .. 'reshard', '', layout)
+end
+return format('%.0f', tick)

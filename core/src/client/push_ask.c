@@ -1,0 +1,58 @@
+/* push_ask.c - sends a shard that ids leave the ids of a chunk alone, to ask whether any of them is there. */
+#include "client/push.h"
+
+/* The id of a job, which is its first argument: "$", its length, CR LF, the id. */
+static const char *id_of(const srt_push_job *job, size_t *len)
+{
+    const char *at = job->bytes + 1;
+    for (*len = 0; *at >= '0' && *at <= '9'; at++)
+        *len = *len * 10 + (size_t)(*at - '0');
+    return at + 2;
+}
+
+static char *put_big_endian(char *at, size_t value, int bytes)
+{
+    while (bytes-- > 0)
+        *at++ = (char)(value >> (8 * bytes) & 255);
+    return at;
+}
+
+/* As an array of MessagePack: one argument costs Redis less than one for each id. */
+static void add_ids(const srt_push *p, const srt_push_chunk *chunk, srt_request *r)
+{
+    size_t i, len, size = 3;
+    char *at;
+    for (i = chunk->first; i < chunk->first + chunk->count; i++) {
+        id_of(&p->jobs[p->places[i]], &len);
+        size += len + (len > 0xffff ? 5 : 3);
+    }
+    at = srt_bytes_reserve(&r->tail, srt_resp_arg_size(size));
+    if (!at)
+        return;
+    at = srt_resp_put_head(at, size);
+    *at++ = '\xdc';
+    at = put_big_endian(at, chunk->count, 2);
+    for (i = chunk->first; i < chunk->first + chunk->count; i++) {
+        const char *id = id_of(&p->jobs[p->places[i]], &len);
+        *at++ = len > 0xffff ? '\xdb' : '\xda';
+        at = srt_push_put(put_big_endian(at, len, len > 0xffff ? 4 : 2), id, len);
+    }
+    srt_push_put(at, "\r\n", 2);
+    r->tail.len += srt_resp_arg_size(size);
+    r->args++;
+}
+
+int srt_push_send_ids(seriatim_client *c, size_t i)
+{
+    srt_push *p = c->push;
+    srt_queue *queue = c->registry.queues[c->queue];
+    srt_request *r = srt_client_shard_request(c, queue, p->chunks[i].shard, srt_script_absent);
+    if (!r)
+        return c->failed;
+    p->flying += p->chunks[i].bytes;
+    add_ids(p, &p->chunks[i], r);
+    r->kind = PUSH_KIND_ASK;
+    r->place = i;
+    r->subject = p;
+    return srt_client_send(c, r);
+}
