@@ -3,7 +3,7 @@
 require "socket"
 require_relative "../../spec/support/redis_server"
 
-# Looks each millisecond which shards of a queue have a batch open while its ids move, and tells how long each id was in one.
+# Looks each millisecond, by one write to Redis, which shards of a queue have a batch open while its ids move, and tells how long each id was in one.
 class Standstills
   INTERVAL = 0.001 # seconds
 
@@ -11,6 +11,7 @@ class Standstills
   def initialize(redis, queue, sources)
     @redis = redis
     @keys = Array.new(sources) { |shard| "seriatim:{#{queue}/#{shard}}:leaving" }
+    @look = @keys.map { |key| RedisProtocol.command("HGET", key, "") + RedisProtocol.command("HLEN", key) }.join
     @open = {} # key => [sequence of the batch, when it was not yet there, ids]
     @ended = [] # [seconds, ids]
     @thread = Thread.new { watch }
@@ -41,9 +42,10 @@ class Standstills
     UNIXSocket.open(@redis.socket) do |io|
       last = now
       until @ending
-        sizes, sequences = %w[HLEN HGET].map { |command| @keys.map { |key| RedisProtocol.call(io, command, key, *("" if command == "HGET")) } }
+        io.write(@look)
+        answers = @keys.map { |key| [key, RedisProtocol.read(io), RedisProtocol.read(io).to_i - 1] }
         time = now
-        @keys.zip(sequences, sizes) { |key, sequence, size| look(key, sequence, size.to_i - 1, last, time) }
+        answers.each { |key, sequence, size| look(key, sequence, size, last, time) }
         last = time
         sleep INTERVAL
       end

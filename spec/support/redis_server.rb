@@ -13,9 +13,12 @@ module RedisProtocol
   # @param words [Array<#to_s>] a command and its arguments
   # @return [String, Array, nil] its reply, integers as text; an error reply is raised
   def call(io, *words)
-    io.write("*#{words.size}\r\n", *words.map { |word| "$#{word.to_s.bytesize}\r\n#{word}\r\n" })
+    io.write(command(*words))
     read(io)
   end
+
+  # @return [String] a command as it is written
+  def command(*words) = "*#{words.size}\r\n#{words.map { |word| "$#{word.to_s.bytesize}\r\n#{word.to_s.b}\r\n" }.join}"
 
   def read(io)
     line = io.gets("\r\n").chomp
