@@ -390,6 +390,13 @@ static redisReply *push_plainly(const char *sequence, const char *id)
     return push_by(srt_script_text_push, sizeof srt_script_text_push, sequence, id);
 }
 
+static void is_refused(const char *sequence, const char *id)
+{
+    redisReply *reply = push_plainly(sequence, id);
+    assert_int_equal(reply->type, REDIS_REPLY_ERROR);
+    freeReplyObject(reply);
+}
+
 static void test_a_push_that_is_sent_again_claims_once(void **state)
 {
     owned_queue q = open_owned();
@@ -401,9 +408,7 @@ static void test_a_push_that_is_sent_again_claims_once(void **state)
         assert_string_equal(reply->str, "1 1 0");
         freeReplyObject(reply);
     }
-    reply = push_plainly("6", "b");
-    assert_int_equal(reply->type, REDIS_REPLY_ERROR);
-    freeReplyObject(reply);
+    is_refused("6", "b");
     hears_claim(&q);
     assert_true(is_silent(&q));
     assert_int_equal(number("HLEN " PREFIX "claims"), 1);
@@ -422,9 +427,7 @@ static void test_a_push_that_is_sent_again_when_its_job_has_ended_writes_nothing
     reply = push_plainly("7", "a");
     assert_string_equal(reply->str, "1 1 0");
     freeReplyObject(reply);
-    reply = push_plainly("6", "b");
-    assert_int_equal(reply->type, REDIS_REPLY_ERROR);
-    freeReplyObject(reply);
+    is_refused("6", "b");
     assert_true(is_silent(&q));
     assert_int_equal(number("EXISTS " PREFIX "jobs " PREFIX "claims"), 0);
     freeReplyObject(push_plainly("8", "a"));
@@ -526,9 +529,7 @@ static void test_keys_of_a_wrong_type_lose_no_job(void **state)
     REDIS("SET " PREFIX "claims x");
     REDIS("SET " PREFIX "ready x");
     for (i = 0; i < 2; i++) {
-        reply = push_plainly("1", "b");
-        assert_int_equal(reply->type, REDIS_REPLY_ERROR);
-        freeReplyObject(reply);
+        is_refused("1", "b");
         assert_int_equal(number("HLEN " PREFIX "jobs"), 1);
     }
     REDIS("DEL " PREFIX "ready");
