@@ -182,7 +182,7 @@ static const char *foreign_id(int *number)
     return id;
 }
 
-/* Begins a push of so many jobs with foreign ids; the last job has the id of the first. The client has the layout. */
+/* Begins a push of `count` jobs with foreign ids; the last job has the id of the first. The client has the layout. */
 static seriatim_client *client_that_pushes(int count, const char *outbox)
 {
     seriatim_client *c = connected_client(2);
@@ -209,17 +209,23 @@ static seriatim_client *client_that_pushes(int count, const char *outbox)
     return c;
 }
 
+/* No id of the question is in the old shard, whose tick is 5000, and its master has no replicas. */
+static void hears_of_absence(seriatim_client *c)
+{
+    hears_times(c, 1, "$4\r\n5000\r\n");
+    sends(c, 1, "ROLE");
+    hears_times(c, 1, MASTER);
+    sends(c, 1, "seriatim:{Q}:layout");
+    hears_times(c, 1, MOVING);
+}
+
 static void test_a_push_of_many_jobs_asks_for_ids_alone(void **state)
 {
     seriatim_client *c = client_that_pushes(20, NULL);
     (void)state;
     shows(c, 1, "seriatim:{Q/0}:state");
     sends(c, 0, "text");
-    hears_times(c, 1, "$4\r\n5000\r\n");
-    sends(c, 1, "ROLE");
-    hears_times(c, 1, MASTER);
-    sends(c, 1, "seriatim:{Q}:layout");
-    hears_times(c, 1, MOVING);
+    hears_of_absence(c);
     shows(c, 1, "seriatim:{Q/1}:state");
     shows(c, 1, "2 5000"); /* the least tick of the new shard */
     sends(c, 20, "text");
@@ -253,11 +259,7 @@ static void test_jobs_of_one_id_go_the_same_way(void **state)
     sends(c, 0, "text");
     hears_times(c, 1, "$0\r\n\r\n");
     sends(c, 1, "seriatim:{Q/0}:state");
-    hears_times(c, 1, "$4\r\n5000\r\n");
-    sends(c, 1, "ROLE");
-    hears_times(c, 1, MASTER);
-    sends(c, 1, "seriatim:{Q}:layout");
-    hears_times(c, 1, MOVING);
+    hears_of_absence(c);
     shows(c, 1, "2 here");
     shows(c, 0, "seriatim:{Q/1}:state");
     sends(c, 1000, "text");

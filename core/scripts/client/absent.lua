@@ -8,10 +8,5 @@
 local ids, noted = cmsgpack.unpack(ARGV[2]), {}
 local old = call('HMGET', JOBS, unpack(ids))
 if find_elsewhere(ids, old, noted) < #ids or string.find(table.concat(noted), 'g', 1, true) then return '' end
--- The caller waits until a replica has this. WAIT waits for what its own connection has written, so the layout is written once more.
-local layout = call('HGET', PREFIX .. 'reshard', '')
-if layout then
-  redis.pcall('ZREM', DUE, '') -- allowed at maxmemory
-  redis.pcall('HSET', PREFIX .. 'reshard', '', layout)
-end
+-- include: absence
 return format('%.0f', tick)

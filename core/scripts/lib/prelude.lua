@@ -73,12 +73,7 @@ if state then
       if call('HEXISTS', PREFIX .. 'leaving', id) == 1 then return error_reply(format('ELSEWHERE again %.0f', tick)) end
       if call('HEXISTS', JOBS, id) + call('HEXISTS', DEAD, id) + call('EXISTS', PREFIX .. 'sched:' .. id) == 0
         and not (score and #score == 16 and select(2, unpack_struct('<dd', score)) > now) then
-        -- The caller waits until a replica has this. WAIT waits for what its own connection has written, so the layout is written once more.
-        local layout = call('HGET', PREFIX .. 'reshard', '')
-        if layout then
-          redis.pcall('ZREM', DUE, '') -- allowed at maxmemory
-          redis.pcall('HSET', PREFIX .. 'reshard', '', layout)
-        end
+        -- include apart: absence
         return error_reply(format('ELSEWHERE moved %.0f', tick))
       end
     end

@@ -23,8 +23,9 @@ int srt_push_check(seriatim_client *c, const seriatim_job *job,
 /* push_pack.c */
 int srt_push_refuses(const char *word); /* 1: this word of on_waiting (NULL: none of its own) refuses jobs */
 int srt_push_add(seriatim_client *c, const seriatim_job *job);
-char *srt_push_put(char *at, const void *data, size_t len); /* copies; returns the end of what it wrote */
-void srt_push_init(seriatim_client *c);                     /* c->push, which never took a job */
+char *srt_push_put(char *at, const void *data, size_t len);    /* copies; returns the end of what it wrote */
+const char *srt_push_id(const srt_push_job *job, size_t *len); /* of a job that has bytes; lies in these */
+void srt_push_init(seriatim_client *c);                        /* c->push, which never took a job */
 void srt_push_free(const seriatim_allocator *mem,
                    srt_push *p);               /* for the owner of a push but the client's single one */
 void srt_push_forget_jobs(seriatim_client *c); /* counts and refused places stay */

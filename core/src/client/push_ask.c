@@ -1,15 +1,6 @@
 /* push_ask.c - sends a shard that ids leave the ids of a chunk alone, to ask whether any of them is there. */
 #include "client/push.h"
 
-/* The id of a job, which is its first argument: "$", its length, CR LF, the id. */
-static const char *id_of(const srt_push_job *job, size_t *len)
-{
-    const char *at = job->bytes + 1;
-    for (*len = 0; *at >= '0' && *at <= '9'; at++)
-        *len = *len * 10 + (size_t)(*at - '0');
-    return at + 2;
-}
-
 static char *put_big_endian(char *at, size_t value, int bytes)
 {
     while (bytes-- > 0)
@@ -23,7 +14,7 @@ static void add_ids(const srt_push *p, const srt_push_chunk *chunk, srt_request 
     size_t i, len, size = 3;
     char *at;
     for (i = chunk->first; i < chunk->first + chunk->count; i++) {
-        id_of(&p->jobs[p->places[i]], &len);
+        srt_push_id(&p->jobs[p->places[i]], &len);
         size += len + (len > 0xffff ? 5 : 3);
     }
     at = srt_bytes_reserve(&r->tail, srt_resp_arg_size(size));
@@ -33,7 +24,7 @@ static void add_ids(const srt_push *p, const srt_push_chunk *chunk, srt_request 
     *at++ = '\xdc';
     at = put_big_endian(at, chunk->count, 2);
     for (i = chunk->first; i < chunk->first + chunk->count; i++) {
-        const char *id = id_of(&p->jobs[p->places[i]], &len);
+        const char *id = srt_push_id(&p->jobs[p->places[i]], &len);
         *at++ = len > 0xffff ? '\xdb' : '\xda';
         at = srt_push_put(put_big_endian(at, len, len > 0xffff ? 4 : 2), id, len);
     }

@@ -2,9 +2,6 @@
 #include "client/handle.h"
 #include "client/push.h"
 
-#include <stdlib.h>
-#include <string.h>
-
 /* The next whole number of up to 16 digits, or -1; a space before it is passed over. */
 static int64_t handles_read_number(const char **at, const char *end)
 {
@@ -27,9 +24,9 @@ int srt_push_make_handles(seriatim_client *c, const srt_queue *queue)
         return SERIATIM_OK;
     p->handles = srt_arena_alloc(&p->handle_arena, p->job_count * sizeof *p->handles);
     for (i = 0; p->handles && i < p->job_count; i++) {
-        /* The first of a job's encoded arguments is its id: "$2\r\nid\r\n". */
-        const char *id = (const char *)memchr(p->jobs[i].bytes, '\n', p->jobs[i].len) + 1;
-        size_t id_len = (size_t)strtoul(p->jobs[i].bytes + 1, NULL, 10), len = srt_handle_size(queue->name.len, id_len);
+        size_t id_len;
+        const char *id = srt_push_id(&p->jobs[i], &id_len);
+        size_t len = srt_handle_size(queue->name.len, id_len);
         char *text = srt_arena_alloc(&p->handle_arena, len);
         if (!text)
             return srt_fail_plain(&c->error, SERIATIM_NOMEM);

@@ -4,6 +4,7 @@
 
 #include <math.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #define PUSH_KEEP_JOBS ((size_t)65536) /* a larger push gives its memory back */
@@ -62,6 +63,14 @@ char *srt_push_put(char *at, const void *data, size_t len)
     if (len)
         memcpy(at, data, len);
     return at + len;
+}
+
+/* The first of a job's encoded arguments is its id: "$2\r\nid\r\n". */
+const char *srt_push_id(const srt_push_job *job, size_t *len)
+{
+    char *end;
+    *len = (size_t)strtoul(job->bytes + 1, &end, 10);
+    return end + 2;
 }
 
 static char *push_put_arg(char *at, const void *data, size_t len)
