@@ -259,6 +259,48 @@ static void test_a_call_deletes_a_bounded_number_of_failed_ids(void **state)
     close_queue(&f);
 }
 
+/* Large payloads of ids to which others came later: what a call reads is counted in bytes, too. */
+static void test_a_call_reads_a_bounded_number_of_bytes_of_failed_ids(void **state)
+{
+    enum { IDS = 20, BYTES = 100000 };
+    int deletes, n;
+    char *payload = malloc(BYTES + 1), id[16];
+    (void)state;
+    assert_non_null(payload);
+    memset(payload, 'x', BYTES);
+    payload[BYTES] = '\0';
+    for (deletes = 0; deletes < 2; deletes++) {
+        fixture f = open_queue(1, "merge");
+        char began[32] = "0", cursor[64] = "";
+        redisReply *reply;
+        for (n = 0; n < IDS; n++) {
+            snprintf(id, sizeof id, "f%02d", n);
+            push_failed(&f, id, payload, 3, 3600);
+        }
+        reply = SCRIPT(perform_now, "0", "suspect 0"); /* acts on nothing, and says when it began */
+        snprintf(began, sizeof began, "%s", reply->element[0]->str);
+        freeReplyObject(reply);
+        for (n = 0; n < IDS; n++) {
+            snprintf(id, sizeof id, "f%02d", n);
+            push(&f, id, "late", none);
+        }
+        do {
+            reply = deletes ? SCRIPT(delete_failed, began, cursor) : SCRIPT(kill_failed, began, cursor, "merge");
+            assert_true(reply->element[2]->integer <= 4);
+            snprintf(cursor, sizeof cursor, "%s", reply->element[1]->str);
+            freeReplyObject(reply);
+        } while (cursor[0]);
+        for (n = 0; n < IDS; n++) {
+            snprintf(id, sizeof id, "f%02d", n);
+            assert_string_equal(payloads(&f, SERIATIM_FETCH, id), "late");
+        }
+        assert_int_equal(metrics(&f).morgue_length, deletes ? 0 : IDS);
+        assert_int_equal(findings(&f, 0), 0);
+        close_queue(&f);
+    }
+    free(payload);
+}
+
 static void test_actions_on_the_dead_spare_what_dies_meanwhile(void **state)
 {
     fixture f = open_queue(1, "merge");
@@ -502,6 +544,7 @@ int main(void)
         cmocka_unit_test(test_r_action_10_pushes_between_two_slices_survive_the_action),
         cmocka_unit_test(test_actions_on_the_dead_spare_what_dies_meanwhile),
         cmocka_unit_test(test_a_call_deletes_a_bounded_number_of_failed_ids),
+        cmocka_unit_test(test_a_call_reads_a_bounded_number_of_bytes_of_failed_ids),
         cmocka_unit_test(test_notices_name_every_payload_that_was_killed_in_slices),
         cmocka_unit_test(test_a_call_writes_few_notices_of_large_payloads),
         cmocka_unit_test(test_r_morgue_1_dead_payloads_unite_with_what_waits),

@@ -7,14 +7,13 @@ class WorstCalls
     CASES = %i[late_payloads late_payloads_of_a_huge_id].freeze
 
     def late_payloads
-      [["2 KiB", "x" * 1990], ["1 MiB", LARGE]].each do |size, payload|
-        %i[delete_failed kill_failed].each do |script|
-          ids(SOME, payload).each { |id, first| fail_alone(id, first) }
-          began = @scripts.run(:perform_now, 0, "suspect 0")[0]
-          push(nil, ids(SOME, "late"))
-          slices("#{SOME} ids of #{size}, payloads came late", script, began)
-          clear
-        end
+      sizes = [["2 KiB", "x" * 1990], ["100 KiB", "y" * 102_400], ["1 MiB", LARGE]]
+      sizes.product(%w[list merge], %i[delete_failed kill_failed]).each do |(size, payload), fold, script|
+        ids(SOME, payload).each { |id, first| fail_alone(id, first, fold) }
+        began = @scripts.run(:perform_now, 0, "suspect 0")[0]
+        push(nil, ids(SOME, "late"), fold)
+        slices("#{SOME} ids of #{size}, payloads came late, fold #{fold}", script, began, fold)
+        clear
       end
     end
 

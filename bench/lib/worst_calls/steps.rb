@@ -74,8 +74,8 @@ class WorstCalls
     end
 
     # The only id of the queue that can be claimed fails. Its payload is shorter than 2,000 bytes or longer than 2 KiB.
-    def fail_alone(id, payload)
-      push(nil, [[id, payload]])
+    def fail_alone(id, payload, fold = "list")
+      push(nil, [[id, payload]], fold)
       claim(1)
       run = "#{payload.bytesize > 2000 ? 1 : 0}n#{@seen}"
       @scripts.run(:settle, @lease, @settles += 1, "list", 0, "fail", id, run, 3_600_000_000, "boom", 25, "bury")

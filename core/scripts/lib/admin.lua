@@ -155,17 +155,18 @@ end
 -- Takes the payloads that had come when the action began out of a waiting record, some of a spilled one a call: `passed` are
 -- looked at already. Returns them, and the number that are passed over now, or nil when all have been looked at.
 local function take_old(id, r, began, passed)
-  local old, new = {}, {}
+  local old, new, bytes = {}, {}, 0
   local entries = r.entries or spilled_entries(first, id, passed, portion(r))
   for i = 1, #entries do
     local part = entries[i].stamp <= began and old or new
     part[#part + 1] = entries[i]
+    bytes = bytes + #entries[i].payload
   end
   if r.entries then
     r.entries = new
     return old, nil
   end
-  may_move = may_move - #entries
+  may_move = may_move - max(#entries, PORTION * bytes / PORTION_BYTES)
   local at_end = #entries < portion(r)
   remove_spilled(first, id, r, old)
   return old, not at_end and passed + #new or nil
