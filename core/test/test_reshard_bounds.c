@@ -101,6 +101,20 @@ static void test_r_reshard_8_notices_are_listed_and_leave_some_a_call(void **sta
     close_queue(&f);
 }
 
+/* Adds a payload that is delivered in an hour, and `after` seconds, to a push that has begun. */
+static void add_scheduled(fixture *f, const char *id, const char *payload, size_t len, int after)
+{
+    seriatim_job job;
+    seriatim_job_init(&job);
+    job.id = id;
+    job.id_len = strlen(id);
+    job.payload = payload;
+    job.payload_len = len;
+    job.deliver_when = SERIATIM_DELAY;
+    job.deliver_time = 3600 + after;
+    done(f, seriatim_push_job(f->client, &job));
+}
+
 static void test_r_reshard_8_scheduled_payloads_that_are_large_arrive_in_several_calls(void **state)
 {
     enum { PAYLOADS = 5, BYTES = 700000 };
@@ -113,17 +127,9 @@ static void test_r_reshard_8_scheduled_payloads_that_are_large_arrive_in_several
     assert_non_null(payload);
     new_id(id, "scheduled", 0);
     for (i = 0; i < PAYLOADS; i++) {
-        seriatim_job job;
-        done(&f, seriatim_push_begin(f.client, f.queue));
-        seriatim_job_init(&job);
-        job.id = id;
-        job.id_len = strlen(id);
         memset(payload, 'a' + i, BYTES);
-        job.payload = payload;
-        job.payload_len = BYTES;
-        job.deliver_when = SERIATIM_DELAY;
-        job.deliver_time = 3600 + i;
-        done(&f, seriatim_push_job(f.client, &job));
+        done(&f, seriatim_push_begin(f.client, f.queue));
+        add_scheduled(&f, id, payload, BYTES, i);
         done(&f, seriatim_push_send(f.client));
     }
     before = stored(0, id);
@@ -140,6 +146,43 @@ static void test_r_reshard_8_scheduled_payloads_that_are_large_arrive_in_several
     free(after);
     free(before);
     free(payload);
+    assert_int_equal(findings(&f, 0), 0);
+    close_queue(&f);
+}
+
+/* Each scheduled payload is removed from three keys of the source, and written to three of the destination. */
+static void test_r_reshard_8_many_scheduled_payloads_leave_in_several_batches(void **state)
+{
+    enum { IDS = 40, EACH = 16, A_BATCH = 32 }; /* ids of a batch of 500 payloads */
+    fixture f = open_queue(1, "list");
+    static char words[IDS * 32];
+    redisReply *batch;
+    move m;
+    int i, k;
+    (void)state;
+    words[0] = '\0';
+    for (i = 0; i < IDS; i++) {
+        char id[32], payload[16];
+        new_id(id, "few", i);
+        done(&f, seriatim_push_begin(f.client, f.queue));
+        for (k = 0; k < EACH; k++) {
+            snprintf(payload, sizeof payload, "p%d", k);
+            add_scheduled(&f, id, payload, strlen(payload), k);
+        }
+        done(&f, seriatim_push_send(f.client));
+        strcat(strcat(words, id), " ");
+    }
+    move_begin(&m, 2);
+    batch = depart(&m, 0, words);
+    assert_int_equal(batch->elements, 3 + 3 * A_BATCH);
+    assert_true(bring(&m, 0, batch));
+    freeReplyObject(batch);
+    assert_int_equal(number_in("ZCARD", 1, "scheduled"), A_BATCH * EACH);
+    assert_int_equal(number_in("ZCARD", 0, "scheduled"), (IDS - A_BATCH) * EACH);
+    while (move_source(&m, 0) > 0)
+        continue;
+    assert_int_equal(number_in("ZCARD", 1, "scheduled"), IDS * EACH);
+    assert_int_equal(number_in("ZCARD", 0, "scheduled"), 0);
     assert_int_equal(findings(&f, 0), 0);
     close_queue(&f);
 }
@@ -175,6 +218,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_r_reshard_8_notices_are_listed_and_leave_some_a_call),
         cmocka_unit_test(test_r_reshard_8_scheduled_payloads_that_are_large_arrive_in_several_calls),
+        cmocka_unit_test(test_r_reshard_8_many_scheduled_payloads_leave_in_several_batches),
         cmocka_unit_test(test_r_reshard_8_payloads_of_many_ids_are_freed_in_several_calls),
     };
     return cmocka_run_group_tests(tests, start_server, stop_server);

@@ -179,7 +179,7 @@ if hash[1] then call('HSET', JOBS, unpack(hash)) end
 
 local more = false
 do
-  local left, left_bytes = 500, 1048576 -- scheduled payloads that this call may yet move, and their bytes
+  local left, left_bytes = 250, 1048576 -- scheduled payloads that this call may yet move, and their bytes
 
   -- Moves scheduled payloads that came as slices to their places, as many as may yet be moved. Are some left?
   local function schedule_slices(id)

@@ -6,10 +6,11 @@
 --       2 '': ids whose run has ended since they were to leave, whatever their destinations: no claim takes them any more
 -- Returns {sequence of the batch ('0': there is none), tick, ids that stay, id, part, letters, ...}: part is for arrive.lua; letters: what
 --   of it goes in slices before (parts.lua). ids that stay: they run, and leave with a later batch when their run has ended, or a
---   node has to tell of them. A batch ends at some 256 KiB, and takes no more than that, or one, of notices; what it leaves is to be given again. The id '' is the shard itself: its part
+--   node has to tell of them. A batch ends at some 256 KiB or 500 scheduled payloads, and takes no more than
+--   256 KiB, or one, of notices; what it leaves is to be given again. The id '' is the shard itself: its part
 --   is for each destination, also where no batch is open.
-local BATCH_BYTES, FEW, FEW_BYTES = 262144, 16, 16384
-local staying, noticed_bytes = 0, 0 -- noticed_bytes: of the notices that the batch takes
+local BATCH, FEW, FEW_BYTES = {bytes = 262144, scheduled = 500}, 16, 16384
+local staying, taken = 0, {notice_bytes = 0, scheduled = 0} -- taken: of what goes into the batch
 
 local function answer_of(batch)
   local answer = {'0', format('%.0f', tick), staying}
@@ -115,6 +116,7 @@ local function take_scheduled(id, part)
     for i = 1, #stamps do given[3 * i - 2], given[3 * i - 1], given[3 * i] = stamps[i], times[i], texts[i] or '' end
     part.s = given
     unschedule(id, stamps)
+    taken.scheduled = taken.scheduled + #stamps
     return ''
   end
   part.n = count
@@ -125,25 +127,25 @@ end
 
 -- What is too much for this batch stays; the next scan lists it again.
 local function take_notice(number, part)
-  if noticed_bytes >= BATCH_BYTES then return end
+  if taken.notice_bytes >= BATCH.bytes then return end
   local notice = call('ZREM', TELLERS, teller('', number)) == 1 and call('HGET', NOTICES, number)
   if not notice then return end
-  noticed_bytes = noticed_bytes + #notice
+  taken.notice_bytes = taken.notice_bytes + #notice
   part.o = part.o or {}
   part.o[#part.o + 1] = notice
   call('HDEL', NOTICES, number)
 end
 
 local function take_numbers(id, name, numbers, part)
-  local taken = {}
+  local found = {}
   for i = 1, #numbers, 8 do
     local number = sub(numbers, i, i + 7)
-    if call('ZREM', OUTBOX .. name, number .. id) == 1 then taken[#taken + 1] = number end
+    if call('ZREM', OUTBOX .. name, number .. id) == 1 then found[#found + 1] = number end
   end
-  if not taken[1] then return end
+  if not found[1] then return end
   part.u = part.u or {}
   table.insert(part.u, name)
-  table.insert(part.u, table.concat(taken))
+  table.insert(part.u, table.concat(found))
 end
 
 local function take_beside(id, part)
@@ -169,7 +171,7 @@ for i = 1, #ids do
   if runs[i] then
     staying = staying + 1
     if digit_of(runs[i]) < RUN_TO_LEAVE then call('HSET', RUNNING, id, char(48 + digit_of(runs[i]) + RUN_TO_LEAVE) .. sub(runs[i], 2)) end
-  elseif bytes < BATCH_BYTES then
+  elseif bytes < BATCH.bytes and taken.scheduled < BATCH.scheduled then
     local part, letters = {}, ''
     if records[i] then letters = take_waiting(id, records[i], part) end
     if dead[i] then letters = letters .. take_dead(id, dead[i], part) end
