@@ -1,7 +1,7 @@
 # shellcheck shell=bash
 # stages.sh - runs the stages of script/test: one after another or in rows beside them, each timed, its tests counted, and the
 # messages of failures at the very end. To be sourced. Reads `logs` (a folder) and `keep_going` (empty: stop at the first failure).
-stages=() in_rows=() passed=0 failed=0 failed_logs=()
+stages=() passed=0 failed=0 failed_logs=()
 
 # count LOG STATUS: prints passed, failed and skipped as the stage's own runners counted them (cmocka, RSpec, pytest, our
 # own, busted); a stage without a runner counts as one. A runner that ran nothing, or fell over, has failed once.
@@ -99,7 +99,6 @@ finish() {
 # beside NAME...: these stages, one after another, beside what comes next; the row ends with one that fails. Its group is its
 # own: so it can be ended as a whole, and does not ignore SIGINT, as other jobs of a script do.
 beside() {
-  in_rows+=("$@")
   set -m
   row "$@" &
   set +m
@@ -109,7 +108,7 @@ row() {
   local name log
   for name; do
     log=$logs/${name// /-}
-    (timed "$name" "${name// /_}") >"$log.beside" 2>&1 </dev/null
+    timed "$name" "${name// /_}" >"$log.beside" 2>&1 </dev/null
     echo $? >"$log.status.new"
     mv "$log.status.new" "$log.status"
     [ -n "$keep_going" ] || [ "$(<"$log.status")" -eq 0 ] || return
