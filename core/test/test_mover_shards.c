@@ -276,6 +276,50 @@ static void test_an_id_leaves_soon_after_its_run(void **state)
     close_queue(&f);
 }
 
+/* ---- Batches --------------------------------------------------------------------------------- */
+
+/* Each batch ends as if it had taken this long. Returns the most ids that a batch might have had then. */
+static unsigned most_of_a_batch(live_node *n, int64_t took_ms)
+{
+    unsigned most = 0;
+    int64_t until = live_now() + MOST_MS;
+    size_t i;
+    while (!layout_ends_with(" 5 3")) {
+        assert_true(live_now() < until);
+        for (i = 0; i < n->node->shard_count; i++) {
+            srt_mover *m = n->node->shards[i]->mover;
+            if (m && m->step == SRT_MOVE_DEPARTED)
+                m->opened_at = live_now() - took_ms;
+            if (m && m->limit > most)
+                most = m->limit;
+        }
+        live_step(n);
+    }
+    return most;
+}
+
+/* Beside full load each batch takes some time, however few its ids are. */
+static void test_batches_grow_though_none_is_short(void **state)
+{
+    fixture f = open_queue(3, "list");
+    live_node n;
+    int i;
+    (void)state;
+    done(&f, seriatim_push_begin(f.client, f.queue));
+    for (i = 0; i < MANY; i++) {
+        char id[16];
+        snprintf(id, sizeof id, "id-%d", i);
+        add(&f, id, strlen(id), "1", later);
+    }
+    done(&f, seriatim_push_send(f.client));
+    live_start(&n, "one", 3, 0, NULL);
+    live_await_shards(&n, 3);
+    reshard(&f, "5");
+    assert_int_equal(most_of_a_batch(&n, 15), 100);
+    live_stop(&n);
+    close_queue(&f);
+}
+
 /* ---- Rests ----------------------------------------------------------------------------------- */
 
 /* Until when does the mover of shard 0 rest behind 10 ms? */
@@ -323,6 +367,7 @@ int main(void)
         cmocka_unit_test(test_a_shard_that_the_queue_gets_again_is_paused_no_more),
         cmocka_unit_test(test_check_finds_nothing_where_a_server_died_with_shards_that_the_queue_lost),
         cmocka_unit_test(test_an_id_leaves_soon_after_its_run),
+        cmocka_unit_test(test_batches_grow_though_none_is_short),
         cmocka_unit_test(test_a_mover_rests_while_jobs_of_other_shards_end),
     };
     return cmocka_run_group_tests(tests, start_server, stop_server);

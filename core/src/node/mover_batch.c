@@ -3,8 +3,9 @@
 
 #include <string.h>
 
-#define BATCH_SHORT_MS 10 /* a batch that took less is followed by a larger one */
-#define BATCH_LONG_MS 25  /* and one that took more by a smaller one: an id stands still for less than 50 ms */
+#define BATCH_SHORT_MS 10 /* a batch that took less is followed by one twice as large */
+#define BATCH_LONG_MS 25  /* and one that took more by one half as large: an id stands still for less than 50 ms */
+#define BATCH_STEP 10     /* ids by which any other is followed by a larger one */
 #define BATCH_LEAST 8
 #define BATCH_MOST 100
 #define BATCH_ID_BYTES 16384 /* of the ids of a batch: depart.lua tests each where it belongs */
@@ -264,6 +265,18 @@ void srt_move_arrived(srt_node *n, srt_shard *s, int64_t now)
 }
 
 /*
+ * Beside full load most of the time of a batch is that of other calls, whatever its size: so the limit rises again,
+ * little by little, also if no batch is short.
+ */
+static unsigned next_limit(unsigned limit, int64_t took)
+{
+    if (took > BATCH_LONG_MS)
+        return limit / 2 > BATCH_LEAST ? limit / 2 : BATCH_LEAST;
+    limit += took < BATCH_SHORT_MS ? limit : BATCH_STEP;
+    return limit < BATCH_MOST ? limit : BATCH_MOST;
+}
+
+/*
  * The next batch is larger or smaller, by the time that this one took. One of ids whose run has ended cuts no rest
  * short and adds nothing to it.
  */
@@ -276,10 +289,8 @@ static void batch_ended(srt_node *n, srt_shard *s, int64_t now)
         catch_soon(m, now);
         catch_ended(n, s, now);
     } else {
-        if (!m->has_slices && took < BATCH_SHORT_MS)
-            m->limit = m->limit * 2 < BATCH_MOST ? m->limit * 2 : BATCH_MOST;
-        if (!m->has_slices && took > BATCH_LONG_MS)
-            m->limit = m->limit / 2 > BATCH_LEAST ? m->limit / 2 : BATCH_LEAST;
+        if (!m->has_slices)
+            m->limit = next_limit(m->limit, took);
         srt_move_rest_behind(n, s, took, now);
     }
     n->moves.table->choose(n, s, now);
