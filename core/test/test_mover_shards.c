@@ -278,10 +278,16 @@ static void test_an_id_leaves_soon_after_its_run(void **state)
 
 /* ---- Batches --------------------------------------------------------------------------------- */
 
-/* Each batch ends as if it had taken this long. Returns the most ids that a batch might have had then. */
-static unsigned most_of_a_batch(live_node *n, int64_t took_ms)
+/* The most ids that a batch might have had, and the longest rest behind one, while jobs end. */
+typedef struct seen_batches {
+    unsigned ids;
+    int64_t rest_ms;
+} seen_batches;
+
+/* Each batch ends as if it had taken this long. */
+static seen_batches watch_batches(live_node *n, int64_t took_ms)
 {
-    unsigned most = 0;
+    seen_batches most = {0, 0};
     int64_t until = live_now() + MOST_MS;
     size_t i;
     while (!layout_ends_with(" 5 3")) {
@@ -290,21 +296,23 @@ static unsigned most_of_a_batch(live_node *n, int64_t took_ms)
             srt_mover *m = n->node->shards[i]->mover;
             if (m && m->step == SRT_MOVE_DEPARTED)
                 m->opened_at = live_now() - took_ms;
-            if (m && m->limit > most)
-                most = m->limit;
+            if (m && m->limit > most.ids)
+                most.ids = m->limit;
         }
+        n->node->stats.processed++;
         live_step(n);
+        if (n->node->moves.at - live_now() > most.rest_ms)
+            most.rest_ms = n->node->moves.at - live_now();
     }
     return most;
 }
 
-/* Beside full load each batch takes some time, however few its ids are. */
-static void test_batches_grow_though_none_is_short(void **state)
+static seen_batches move_many(int64_t took_ms)
 {
     fixture f = open_queue(3, "list");
+    seen_batches most;
     live_node n;
     int i;
-    (void)state;
     done(&f, seriatim_push_begin(f.client, f.queue));
     for (i = 0; i < MANY; i++) {
         char id[16];
@@ -315,9 +323,27 @@ static void test_batches_grow_though_none_is_short(void **state)
     live_start(&n, "one", 3, 0, NULL);
     live_await_shards(&n, 3);
     reshard(&f, "5");
-    assert_int_equal(most_of_a_batch(&n, 15), 100);
+    most = watch_batches(&n, took_ms);
     live_stop(&n);
     close_queue(&f);
+    return most;
+}
+
+/* Beside full load each batch takes some time, however few its ids are. */
+static void test_batches_grow_though_none_is_short(void **state)
+{
+    (void)state;
+    assert_int_equal(move_many(20).ids, 100);
+}
+
+/* A batch of 100 ids takes 10 ms of Redis at most, and a batch that takes long has fewer. */
+static void test_a_mover_rests_behind_its_own_time_of_redis(void **state)
+{
+    int64_t rest_ms = move_many(200).rest_ms;
+    (void)state;
+    assert_true(rest_ms > 0);
+    if (rest_ms > 60)
+        fail_msg("the mover rested for %lld ms", (long long)rest_ms);
 }
 
 /* ---- Rests ----------------------------------------------------------------------------------- */
@@ -368,6 +394,7 @@ int main(void)
         cmocka_unit_test(test_check_finds_nothing_where_a_server_died_with_shards_that_the_queue_lost),
         cmocka_unit_test(test_an_id_leaves_soon_after_its_run),
         cmocka_unit_test(test_batches_grow_though_none_is_short),
+        cmocka_unit_test(test_a_mover_rests_behind_its_own_time_of_redis),
         cmocka_unit_test(test_a_mover_rests_while_jobs_of_other_shards_end),
     };
     return cmocka_run_group_tests(tests, start_server, stop_server);

@@ -8,6 +8,7 @@
 #define MOVE_FOUND 4000 /* ids that are found before a batch is opened, whatever their destinations */
 #define MOVE_RETRY_MOST_MS 1000
 #define MOVE_SCAN_REST_MS 5    /* behind so much of a scan the mover rests */
+#define MOVE_SCAN_CALL_MS 2    /* of Redis that a call of it takes at most */
 #define MOVE_SCAN_AGAIN_MS 100 /* between scans that find only ids that run */
 
 static const char *const move_kinds[] = {"jobs", "scheduled", "dead", "scores", "events", "notices", "outboxes"};
@@ -207,7 +208,7 @@ static void mover_scan_answered(srt_node *n, srt_shard *s, const srt_reply *repl
     }
     m->scanning = 1;
     m->scan_ms += now - m->scan_asked;
-    m->unrested_ms += now - m->scan_asked;
+    m->unrested_ms += now - m->scan_asked < MOVE_SCAN_CALL_MS ? now - m->scan_asked : MOVE_SCAN_CALL_MS;
     for (i = 3; i + 1 < reply->count; i += 2)
         if (!mover_scan_keep(n, s, &t[i], &t[i + 1])) {
             srt_move_anew(n, s, SRT_MOVE_REFUSED_MS, now);

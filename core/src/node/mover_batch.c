@@ -3,9 +3,11 @@
 
 #include <string.h>
 
-#define BATCH_SHORT_MS 10 /* a batch that took less is followed by one twice as large */
-#define BATCH_LONG_MS 25  /* and one that took more by one half as large: an id stands still for less than 50 ms */
-#define BATCH_STEP 10     /* ids by which any other is followed by a larger one */
+#define BATCH_SHORT_MS 10      /* a batch that took less is followed by one twice as large */
+#define BATCH_LONG_MS 40       /* and one that took more by one half as large: an id stands still for less than 50 ms */
+#define BATCH_STEP 10          /* ids by which any other is followed by a larger one */
+#define BATCH_ID_US 100        /* of Redis that an id takes at most, its departure and its arrival */
+#define BATCH_BYTES_OF_A_US 40 /* of what is stored of it: as many take a microsecond more */
 #define BATCH_LEAST 8
 #define BATCH_MOST 100
 #define BATCH_ID_BYTES 16384 /* of the ids of a batch: depart.lua tests each where it belongs */
@@ -126,6 +128,7 @@ static int batch_take(srt_node *n, srt_mover *m, const srt_reply *reply)
         return status == SERIATIM_OK ? SERIATIM_PROTOCOL : status;
     memcpy(m->sequence, t[1].data, t[1].len + 1);
     m->has_slices = 0;
+    m->cost_us = 0;
     for (i = 4; i + 2 < reply->count; i += 3) {
         unsigned target = seriatim_shard_of(t[i].data, t[i].len, m->layout.shards);
         srt_move_id *id;
@@ -137,6 +140,7 @@ static int batch_take(srt_node *n, srt_mover *m, const srt_reply *reply)
         *last = id;
         last = &id->next;
         m->has_slices |= id->letters_len > 0;
+        m->cost_us += BATCH_ID_US + (int64_t)id->part_len / BATCH_BYTES_OF_A_US;
     }
     return SERIATIM_OK;
 }
@@ -277,6 +281,16 @@ static unsigned next_limit(unsigned limit, int64_t took)
 }
 
 /*
+ * What the mover rests behind: the time that its calls took of Redis, as far as that is known. Beside full load a batch
+ * waits for other calls most of the time, and a mover that rested behind that as well would move next to nothing.
+ */
+static int64_t time_of_redis(const srt_mover *m, int64_t took)
+{
+    int64_t cost = m->cost_us / 1000 + 1;
+    return m->has_slices || took < cost ? took : cost;
+}
+
+/*
  * The next batch is larger or smaller, by the time that this one took. One of ids whose run has ended cuts no rest
  * short and adds nothing to it.
  */
@@ -291,7 +305,7 @@ static void batch_ended(srt_node *n, srt_shard *s, int64_t now)
     } else {
         if (!m->has_slices)
             m->limit = next_limit(m->limit, took);
-        srt_move_rest_behind(n, s, took, now);
+        srt_move_rest_behind(n, s, time_of_redis(m, took), now);
     }
     n->moves.table->choose(n, s, now);
 }
