@@ -281,6 +281,50 @@ static void test_large_payloads_lie_beside_the_heads(void **state)
 }
 
 /* The last payload replaces the one before, whichever of them is large; ties go to the latest arrival. */
+static int jobs_are_in_a_hash_table(void)
+{
+    redisReply *reply = redis("OBJECT ENCODING " PREFIX "jobs");
+    int are = reply->type == REDIS_REPLY_STRING && strcmp(reply->str, "hashtable") == 0;
+    freeReplyObject(reply);
+    return are;
+}
+
+static void push_ids(const fixture *f, int from, int count)
+{
+    char id[16];
+    int i;
+    done(f, seriatim_push_begin(f->client, f->queue));
+    for (i = from; i < from + count; i++) {
+        snprintf(id, sizeof id, "id-%d", i);
+        add(f, id, strlen(id), "1", none);
+    }
+    done(f, seriatim_push_send(f->client));
+}
+
+/* In a hash of up to 512 short records Redis would look at each field until it comes to that of the id. */
+static void test_short_records_of_more_than_32_ids_lie_in_a_hash_table(void **state)
+{
+    fixture f = open_queue(1, "list");
+    int i;
+    (void)state;
+    push_ids(&f, 0, 32);
+    assert_false(jobs_are_in_a_hash_table());
+    for (i = 32; i < 40; i++)
+        push_ids(&f, i, 1);
+    assert_true(jobs_are_in_a_hash_table());
+    assert_int_equal(count_of("HLEN", "jobs"), 40);
+    assert_int_equal(findings(&f, 0), 0);
+    close_queue(&f);
+
+    f = open_queue(1, "list");
+    push_ids(&f, 0, 62);
+    assert_true(jobs_are_in_a_hash_table());
+    assert_int_equal(count_of("HLEN", "jobs"), 62);
+    assert_string_equal(payloads(&f, SERIATIM_FETCH, "id-0"), "1");
+    assert_int_equal(findings(&f, 0), 0);
+    close_queue(&f);
+}
+
 static void test_fold_last_replaces_large_payloads(void **state)
 {
     fixture f = open_queue(1, "last");
@@ -416,6 +460,7 @@ int main(void)
         cmocka_unit_test(test_an_id_of_thousands_of_payloads_keeps_all_in_every_state),
         cmocka_unit_test(test_r_names_1_r_names_2_queue_names_and_ids_hold_any_bytes),
         cmocka_unit_test(test_large_payloads_lie_beside_the_heads),
+        cmocka_unit_test(test_short_records_of_more_than_32_ids_lie_in_a_hash_table),
         cmocka_unit_test(test_fold_last_replaces_large_payloads),
         cmocka_unit_test(test_a_long_error_lies_beside_the_head),
         cmocka_unit_test(test_equal_payloads_that_spill_are_counted_once),

@@ -52,7 +52,12 @@ end
 -- The common case, which makes no function: that takes longer than the rest of a push. Nothing may be written before the
 -- first write has proved its key.
 if hash[1] and not rest[1] then
-  call('RPUSH', READY, unpack(list))
+  local listed, FEW = call('RPUSH', READY, unpack(list)), 32
+  if listed > FEW and listed - #list <= FEW then
+    -- Redis searches a hash of up to 512 short records field by field. One long value turns it into a hash table for good.
+    call('HSET', JOBS, hash[1], hash[2], '', string.rep(' ', 100))
+    call('HDEL', JOBS, '')
+  end
   call('HSET', JOBS, unpack(hash))
   soonest = 0
 end
