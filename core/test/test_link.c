@@ -122,27 +122,34 @@ static void *ping(void *argument)
     return NULL;
 }
 
-/* The machine may be busy with other things: one of twenty attempts must do. */
+/*
+ * In one piece, a PING would wait for most of the push. On a busy machine both take longer; one of twenty attempts must
+ * do.
+ */
 static void test_f25_other_clients_are_served_during_a_large_push(void **state)
 {
     redis_process *s = *state;
     seriatim_link *link = link_to_queue(s->url, "large", 5, "merge");
-    double best = 1e9;
+    double best = 1;
     int attempt;
-    for (attempt = 0; attempt < 20 && best >= 100; attempt++) {
+    for (attempt = 0; attempt < 20 && best >= 0.1; attempt++) {
         pinger p = {s, 0, 0};
         pthread_t thread;
+        double took, share;
         ask_redis(s, "FLUSHALL");
         link_begin_jobs(link, "large", 0, 100000, 100000);
         pthread_create(&thread, NULL, ping, &p);
+        took = -wall_clock_ms();
         assert_int_equal(link_drive(link), SERIATIM_OK);
+        took += wall_clock_ms();
         p.stop = 1;
         pthread_join(thread, NULL);
+        share = p.worst_ms / took;
+        best = share < best ? share : best;
         assert_int_equal(seriatim_push_result(seriatim_link_client(link)).added, 100000);
-        best = p.worst_ms < best ? p.worst_ms : best;
     }
-    print_message("             worst PING during 100,000 jobs: %.1f ms\n", best);
-    assert_true(best < 100); /* 5 on a quiet machine; 300 in one piece */
+    print_message("             worst PING during 100,000 jobs: %.0f %% of the push\n", 100 * best);
+    assert_true(best < 0.1); /* 0.02 on a quiet machine */
     seriatim_link_free(link);
 }
 
