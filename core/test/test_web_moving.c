@@ -138,6 +138,16 @@ static int count_of(const char *text, const char *word)
     return count;
 }
 
+/* On a busy machine other shards, too, may be late for an answer, which does not wait for them: then it is asked again.
+ */
+static void shows_all_but_the_shard(const char *path)
+{
+    int attempt, count = 0;
+    for (attempt = 0; attempt < 20 && count != JOBS - lost; attempt++)
+        count = count_of(ask_partly(path)->body, "\"id\":");
+    assert_int_equal(count, JOBS - lost);
+}
+
 static void test_r_cluster_13_answers_have_what_can_be_read_and_name_the_slot_that_moves(void **state)
 {
     static const int moved[] = {0, 1, 3};
@@ -152,12 +162,9 @@ static void test_r_cluster_13_answers_have_what_can_be_read_and_name_the_slot_th
         assert_true(a->took_ms < 3000);
         snprintf(expected, sizeof expected, "\"shard\":%u,\"slot\":%d", shard, slot);
         assert_non_null(strstr(a->body, expected));
-        a = ask_partly("/api/v1/queues/shown/records?by=id&limit=100");
-        assert_int_equal(count_of(a->body, "\"id\":"), JOBS - lost);
-        a = ask_partly("/api/v1/queues/shown/records?by=time&limit=100");
-        assert_int_equal(count_of(a->body, "\"id\":"), JOBS - lost);
-        a = ask_partly("/api/web/shown/range_by_id");
-        assert_int_equal(count_of(a->body, "\"id\":"), JOBS - lost);
+        shows_all_but_the_shard("/api/v1/queues/shown/records?by=id&limit=100");
+        shows_all_but_the_shard("/api/v1/queues/shown/records?by=time&limit=100");
+        shows_all_but_the_shard("/api/web/shown/range_by_id");
         snprintf(expected, sizeof expected, "\"of\":%d", JOBS - lost);
         assert_non_null(strstr(ask_partly("/api/v1/queues/shown/hottest")->body, expected));
         assert_non_null(strstr(ask_partly("/api/v1/queues/shown/ages")->body, expected));
