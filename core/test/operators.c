@@ -149,6 +149,38 @@ void push_later(const fixture *f, const char *id, const char *payload, double de
     push(f, id, payload, options);
 }
 
+void push_new_ids(const fixture *f, int from, int count, push_options options)
+{
+    char id[16];
+    int i;
+    done(f, seriatim_push_begin(f->client, f->queue));
+    for (i = from; i < from + count; i++) {
+        snprintf(id, sizeof id, "i%d", i);
+        add(f, id, strlen(id), "x", options);
+    }
+    done(f, seriatim_push_send(f->client));
+}
+
+void add_scheduled(const fixture *f, const char *id, const char *payload, size_t len, double seconds)
+{
+    seriatim_job job;
+    seriatim_job_init(&job);
+    job.id = id;
+    job.id_len = strlen(id);
+    job.payload = payload;
+    job.payload_len = len;
+    job.deliver_when = SERIATIM_DELAY;
+    job.deliver_time = seconds;
+    done(f, seriatim_push_job(f->client, &job));
+}
+
+void schedule_one(const fixture *f, const char *id, const char *payload, double seconds)
+{
+    done(f, seriatim_push_begin(f->client, f->queue));
+    add_scheduled(f, id, payload, strlen(payload), seconds);
+    done(f, seriatim_push_send(f->client));
+}
+
 void push_many(const fixture *f, const char *id, int from, int count)
 {
     char payload[32];

@@ -45,6 +45,11 @@ void push(const fixture *f, const char *id, const char *payload, push_options op
 void push_failed(const fixture *f, const char *id, const char *payload, int64_t retry_count, double delay);
 void push_later(const fixture *f, const char *id, const char *payload, double delay);
 void push_many(const fixture *f, const char *id, int from, int count);
+/* Ids i0, i1, ..., from the one with this number, with payload "x", in one push. */
+void push_new_ids(const fixture *f, int from, int count, push_options options);
+/* To a push that has begun: a payload that is delivered in this many seconds. */
+void add_scheduled(const fixture *f, const char *id, const char *payload, size_t len, double seconds);
+void schedule_one(const fixture *f, const char *id, const char *payload, double seconds);
 /* A node takes the shard that nobody else has, as it does that has asked who has it. knows_all: "1": its runs end
  * through it alone. The caller frees the reply. */
 redisReply *acquire_seen(const char *node, const char *knows_all);

@@ -116,6 +116,17 @@ static void test_actions_on_failed_ids_spare_all_others(void **state)
 }
 
 /* R-ACTION-10: what is pushed between two slices survives both actions, and what dies meanwhile is not deleted. */
+/* One call of an action on failed ids: it deletes or kills them. Returns how many have ended. */
+static long long end_slice(int deletes, char began[32], char cursor[64])
+{
+    redisReply *reply = deletes ? SCRIPT(delete_failed, began, cursor) : SCRIPT(kill_failed, began, cursor, "merge");
+    long long ended = reply->element[2]->integer;
+    snprintf(began, 32, "%s", reply->element[0]->str);
+    snprintf(cursor, 64, "%s", reply->element[1]->str);
+    freeReplyObject(reply);
+    return ended;
+}
+
 static void test_r_action_10_pushes_between_two_slices_survive_the_action(void **state)
 {
     static const int deletes[] = {0, 1};
@@ -123,7 +134,7 @@ static void test_r_action_10_pushes_between_two_slices_survive_the_action(void *
     (void)state;
     for (i = 0; i < 2; i++) {
         fixture f = open_queue(1, "merge");
-        char began[32] = "0", cursor[32] = "", id[16];
+        char began[32] = "0", cursor[64] = "", id[16];
         int slices = 0, n, kept = 0;
         done(&f, seriatim_push_begin(f.client, f.queue));
         for (n = 0; n < 900; n++) {
@@ -133,11 +144,7 @@ static void test_r_action_10_pushes_between_two_slices_survive_the_action(void *
         }
         done(&f, seriatim_push_send(f.client));
         do {
-            redisReply *reply =
-                deletes[i] ? SCRIPT(delete_failed, began, cursor) : SCRIPT(kill_failed, began, cursor, "merge");
-            strcpy(began, reply->element[0]->str);
-            strcpy(cursor, reply->element[1]->str);
-            freeReplyObject(reply);
+            end_slice(deletes[i], began, cursor);
             if (slices++ == 1) {
                 done(&f, seriatim_push_begin(f.client, f.queue));
                 for (n = 0; n < 900; n++) {
@@ -246,11 +253,7 @@ static void test_a_call_deletes_a_bounded_number_of_failed_ids(void **state)
         push_failed(&f, id, "old", 3, 3600);
     }
     do {
-        redisReply *reply = SCRIPT(delete_failed, began, cursor);
-        assert_true(reply->element[2]->integer <= 30);
-        snprintf(began, sizeof began, "%s", reply->element[0]->str);
-        snprintf(cursor, sizeof cursor, "%s", reply->element[1]->str);
-        freeReplyObject(reply);
+        assert_true(end_slice(1, began, cursor) <= 30);
         calls++;
     } while (cursor[0]);
     assert_int_equal(calls, 4);
@@ -285,10 +288,7 @@ static void test_a_call_reads_a_bounded_number_of_bytes_of_failed_ids(void **sta
             push(&f, id, "late", none);
         }
         do {
-            reply = deletes ? SCRIPT(delete_failed, began, cursor) : SCRIPT(kill_failed, began, cursor, "merge");
-            assert_true(reply->element[2]->integer <= 4);
-            snprintf(cursor, sizeof cursor, "%s", reply->element[1]->str);
-            freeReplyObject(reply);
+            assert_true(end_slice(deletes, began, cursor) <= 4);
         } while (cursor[0]);
         for (n = 0; n < IDS; n++) {
             snprintf(id, sizeof id, "f%02d", n);

@@ -21,24 +21,12 @@
 #define SRT_SCRIPT_TEXTS
 #include "operators.h"
 
-static void push_ids(const fixture *f, int count)
-{
-    char id[16];
-    int i;
-    done(f, seriatim_push_begin(f->client, f->queue));
-    for (i = 0; i < count; i++) {
-        snprintf(id, sizeof id, "i%d", i);
-        add(f, id, strlen(id), "x", none);
-    }
-    done(f, seriatim_push_send(f->client));
-}
-
 /* An id that was deleted and pushed again stands in the ready list twice. */
 static void test_a_claim_skips_stale_entries(void **state)
 {
     fixture f = open_queue(1, "merge");
     (void)state;
-    push_ids(&f, 20);
+    push_new_ids(&f, 0, 20, none);
     act_on(&f, SERIATIM_DELETE, "i3");
     push(&f, "i3", "x", none);
     acquire(&f, "n1");
@@ -51,7 +39,7 @@ static void test_ranges_leave_out_running_ids(void **state)
 {
     fixture f = open_queue(1, "merge");
     (void)state;
-    push_ids(&f, 4);
+    push_new_ids(&f, 0, 4, none);
     act_on(&f, SERIATIM_DELETE, "i1");
     push(&f, "i1", "x", none);
     acquire(&f, "n1");
@@ -64,9 +52,9 @@ static void test_a_claim_skips_evicted_records(void **state)
 {
     fixture f = open_queue(1, "merge");
     (void)state;
-    push_ids(&f, 20);
+    push_new_ids(&f, 0, 20, none);
     REDIS("DEL " PREFIX "jobs");
-    push_ids(&f, 20);
+    push_new_ids(&f, 0, 20, none);
     acquire(&f, "n1");
     assert_int_equal(claim(&f, "100", NULL), 20);
     close_queue(&f);
@@ -164,7 +152,7 @@ static void test_an_acquire_that_arrives_late_again_changes_nothing(void **state
 /* Ids i0.. of a shard that n1 has; claims all of them. */
 static void claim_whole(fixture *f, int count, char run[64])
 {
-    push_ids(f, count);
+    push_new_ids(f, 0, count, none);
     acquire(f, "n1");
     assert_int_equal(claim(f, "1000", run), count);
 }

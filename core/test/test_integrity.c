@@ -424,21 +424,6 @@ static void test_r_ick_15_check_looks_at_every_slice_of_a_set(void **state)
     close_queue(&f);
 }
 
-static void push_scheduled(const fixture *f, const char *payload, double seconds)
-{
-    seriatim_job job;
-    seriatim_job_init(&job);
-    job.id = "plan";
-    job.id_len = 4;
-    job.payload = payload;
-    job.payload_len = 1;
-    job.deliver_when = SERIATIM_DELAY;
-    job.deliver_time = seconds;
-    done(f, seriatim_push_begin(f->client, f->queue));
-    assert_int_equal(seriatim_push_job(f->client, &job), SERIATIM_OK);
-    done(f, seriatim_push_send(f->client));
-}
-
 /*
  * Each key of scheduled payloads, and what the state says of them, is damaged: found, mended, and nothing is lost that
  * was still there.
@@ -461,9 +446,9 @@ static void test_check_mends_each_key_of_scheduled_payloads(void **state)
     (void)state;
     for (i = 0; i < sizeof rows / sizeof *rows; i++) {
         fixture f = open_queue(1, "merge");
-        push_scheduled(&f, "1", 600);
-        push_scheduled(&f, "2", 700);
-        push_scheduled(&f, "3", 800);
+        schedule_one(&f, "plan", "1", 600);
+        schedule_one(&f, "plan", "2", 700);
+        schedule_one(&f, "plan", "3", 800);
         assert_string_equal(kinds_found(&f, f.queue, 0), "");
         REDIS(rows[i].damage);
         if (!strstr(kinds_found(&f, f.queue, 0), rows[i].found))

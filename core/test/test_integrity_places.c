@@ -42,21 +42,6 @@ static void carry(unsigned to)
     REDIS("EVAL %s 0 %s", move_keys, text);
 }
 
-static void push_scheduled(const fixture *f, const char *id)
-{
-    seriatim_job job;
-    done(f, seriatim_push_begin(f->client, f->queue));
-    seriatim_job_init(&job);
-    job.id = id;
-    job.id_len = strlen(id);
-    job.payload = "1";
-    job.payload_len = 1;
-    job.deliver_when = SERIATIM_DELAY;
-    job.deliver_time = 3600;
-    done(f, seriatim_push_job(f->client, &job));
-    done(f, seriatim_push_send(f->client));
-}
-
 static void store_waiting(fixture *f, const char *id)
 {
     push(f, id, "1", none);
@@ -76,14 +61,14 @@ static void store_dead(fixture *f, const char *id)
 
 static void store_scheduled(fixture *f, const char *id)
 {
-    push_scheduled(f, id);
+    schedule_one(f, id, "1", 3600);
 }
 
 /* Of an id that has nothing else. */
 static void store_score(fixture *f, const char *id)
 {
     static const double score[] = {7, 8e15};
-    push_scheduled(f, id);
+    schedule_one(f, id, "1", 3600);
     assert_int_equal(act_on(f, SERIATIM_DELETE, id), 1);
     REDIS("HSET " PREFIX "scores %s %b", id, score, sizeof score);
     REDIS("ZADD " PREFIX "scoreends 8000000000000000 %s", id);

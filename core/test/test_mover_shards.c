@@ -245,11 +245,7 @@ static void test_an_id_leaves_soon_after_its_run(void **state)
     (void)state;
     run_log.count = 0;
     live_lease_ms = 20000;
-    for (i = 0; i < MANY; i++) {
-        char id[16];
-        snprintf(id, sizeof id, "id-%d", i);
-        push(&f, id, "1", later);
-    }
+    push_new_ids(&f, 0, MANY, later);
     live_start(&n, "one", 1, LIVE_THREADS, &run_log);
     live_await_shards(&n, 1);
     run_hot_ids(&f, &n);
@@ -312,14 +308,7 @@ static seen_batches move_many(int64_t took_ms)
     fixture f = open_queue(3, "list");
     seen_batches most;
     live_node n;
-    int i;
-    done(&f, seriatim_push_begin(f.client, f.queue));
-    for (i = 0; i < MANY; i++) {
-        char id[16];
-        snprintf(id, sizeof id, "id-%d", i);
-        add(&f, id, strlen(id), "1", later);
-    }
-    done(&f, seriatim_push_send(f.client));
+    push_new_ids(&f, 0, MANY, later);
     live_start(&n, "one", 3, 0, NULL);
     live_await_shards(&n, 3);
     reshard(&f, "5");

@@ -280,7 +280,6 @@ static void test_large_payloads_lie_beside_the_heads(void **state)
     close_queue(&f);
 }
 
-/* The last payload replaces the one before, whichever of them is large; ties go to the latest arrival. */
 static int jobs_are_in_a_hash_table(void)
 {
     redisReply *reply = redis("OBJECT ENCODING " PREFIX "jobs");
@@ -289,42 +288,31 @@ static int jobs_are_in_a_hash_table(void)
     return are;
 }
 
-static void push_ids(const fixture *f, int from, int count)
-{
-    char id[16];
-    int i;
-    done(f, seriatim_push_begin(f->client, f->queue));
-    for (i = from; i < from + count; i++) {
-        snprintf(id, sizeof id, "id-%d", i);
-        add(f, id, strlen(id), "1", none);
-    }
-    done(f, seriatim_push_send(f->client));
-}
-
 /* In a hash of up to 512 short records Redis would look at each field until it comes to that of the id. */
 static void test_short_records_of_more_than_32_ids_lie_in_a_hash_table(void **state)
 {
     fixture f = open_queue(1, "list");
     int i;
     (void)state;
-    push_ids(&f, 0, 32);
+    push_new_ids(&f, 0, 32, none);
     assert_false(jobs_are_in_a_hash_table());
     for (i = 32; i < 40; i++)
-        push_ids(&f, i, 1);
+        push_new_ids(&f, i, 1, none);
     assert_true(jobs_are_in_a_hash_table());
     assert_int_equal(count_of("HLEN", "jobs"), 40);
     assert_int_equal(findings(&f, 0), 0);
     close_queue(&f);
 
     f = open_queue(1, "list");
-    push_ids(&f, 0, 62);
+    push_new_ids(&f, 0, 62, none);
     assert_true(jobs_are_in_a_hash_table());
     assert_int_equal(count_of("HLEN", "jobs"), 62);
-    assert_string_equal(payloads(&f, SERIATIM_FETCH, "id-0"), "1");
+    assert_string_equal(payloads(&f, SERIATIM_FETCH, "i0"), "x");
     assert_int_equal(findings(&f, 0), 0);
     close_queue(&f);
 }
 
+/* The last payload replaces the one before, whichever of them is large; ties go to the latest arrival. */
 static void test_fold_last_replaces_large_payloads(void **state)
 {
     fixture f = open_queue(1, "last");

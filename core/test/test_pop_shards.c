@@ -213,19 +213,9 @@ static void test_r_pop_17_operators_act_on_a_popped_id_as_on_any_run(void **stat
 static void test_scheduled_payloads_arrive_by_a_pop(void **state)
 {
     fixture f = open_queue(1, "merge");
-    seriatim_job job;
     popped p;
     (void)state;
-    seriatim_job_init(&job);
-    job.id = "a";
-    job.id_len = 1;
-    job.payload = "x";
-    job.payload_len = 1;
-    job.deliver_when = SERIATIM_DELAY;
-    job.deliver_time = A_WHILE;
-    done(&f, seriatim_push_begin(f.client, f.queue));
-    done(&f, seriatim_push_job(f.client, &job));
-    done(&f, seriatim_push_send(f.client));
+    schedule_one(&f, "a", "x", A_WHILE);
     assert_string_equal(pop(&f, 30, NULL), "-");
     pass_a_while();
     assert_string_equal(pop(&f, 30, &p), "a");

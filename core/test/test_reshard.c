@@ -67,22 +67,14 @@ static void settle_scored(fixture *f, const char *id, const char *run)
         SCRIPT(settle, f->lease, sequence, "merge", "0", "done", id, run, "600000000", SCORE_PACKED, "0", ""));
 }
 
-static void push_scheduled(const fixture *f, const char *id, int count)
+static void schedule_many(const fixture *f, const char *id, int count)
 {
     char payload[32];
     int i;
     done(f, seriatim_push_begin(f->client, f->queue));
     for (i = 0; i < count; i++) {
-        seriatim_job job;
-        seriatim_job_init(&job);
-        job.id = id;
-        job.id_len = strlen(id);
         snprintf(payload, sizeof payload, "s%d", i);
-        job.payload = payload;
-        job.payload_len = strlen(payload);
-        job.deliver_when = SERIATIM_DELAY;
-        job.deliver_time = 3600 + i;
-        done(f, seriatim_push_job(f->client, &job));
+        add_scheduled(f, id, payload, strlen(payload), 3600 + i);
     }
     done(f, seriatim_push_send(f->client));
 }
@@ -139,11 +131,11 @@ static void fill_waiting(fixture *f)
     id = new_id("parked");
     push(f, id, "1", none);
     assert_int_equal(act_on(f, SERIATIM_PARK, id), 1);
-    push_scheduled(f, new_id("scheduled"), 3);
+    schedule_many(f, new_id("scheduled"), 3);
     id = new_id("waits_and_scheduled");
     push(f, id, "1", none);
-    push_scheduled(f, id, 1);
-    push_scheduled(f, new_id("many_scheduled"), 1200);
+    schedule_many(f, id, 1);
+    schedule_many(f, new_id("many_scheduled"), 1200);
 }
 
 static void fill_shard(fixture *f)
@@ -223,7 +215,7 @@ static void test_a_mover_that_dies_at_any_call_loses_and_doubles_nothing(void **
         redisReply *batch;
         size_t i;
         push_many(&f, new_id("many"), 0, 300);
-        push_scheduled(&f, new_id("scheduled"), 620);
+        schedule_many(&f, new_id("scheduled"), 620);
         push(&f, new_id("plain"), "1", none);
         for (i = 0; i < id_count; i++)
             before[i] = stored_of(ids[i], 3);

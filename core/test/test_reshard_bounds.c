@@ -101,20 +101,6 @@ static void test_r_reshard_8_notices_are_listed_and_leave_some_a_call(void **sta
     close_queue(&f);
 }
 
-/* Adds a payload that is delivered in an hour, and `after` seconds, to a push that has begun. */
-static void add_scheduled(fixture *f, const char *id, const char *payload, size_t len, int after)
-{
-    seriatim_job job;
-    seriatim_job_init(&job);
-    job.id = id;
-    job.id_len = strlen(id);
-    job.payload = payload;
-    job.payload_len = len;
-    job.deliver_when = SERIATIM_DELAY;
-    job.deliver_time = 3600 + after;
-    done(f, seriatim_push_job(f->client, &job));
-}
-
 static void test_r_reshard_8_scheduled_payloads_that_are_large_arrive_in_several_calls(void **state)
 {
     enum { PAYLOADS = 5, BYTES = 700000 };
@@ -129,7 +115,7 @@ static void test_r_reshard_8_scheduled_payloads_that_are_large_arrive_in_several
     for (i = 0; i < PAYLOADS; i++) {
         memset(payload, 'a' + i, BYTES);
         done(&f, seriatim_push_begin(f.client, f.queue));
-        add_scheduled(&f, id, payload, BYTES, i);
+        add_scheduled(&f, id, payload, BYTES, 3600 + i);
         done(&f, seriatim_push_send(f.client));
     }
     before = stored(0, id);
@@ -167,7 +153,7 @@ static void test_r_reshard_8_many_scheduled_payloads_leave_in_several_batches(vo
         done(&f, seriatim_push_begin(f.client, f.queue));
         for (k = 0; k < EACH; k++) {
             snprintf(payload, sizeof payload, "p%d", k);
-            add_scheduled(&f, id, payload, strlen(payload), k);
+            add_scheduled(&f, id, payload, strlen(payload), 3600 + k);
         }
         done(&f, seriatim_push_send(f.client));
         strcat(strcat(words, id), " ");
