@@ -303,6 +303,15 @@ static void test_short_records_of_more_than_32_ids_lie_in_a_hash_table(void **st
     assert_int_equal(findings(&f, 0), 0);
     close_queue(&f);
 
+    f = open_queue(1, "merge");
+    push_new_ids(&f, 0, 20, none);
+    push_new_ids(&f, 19, 20, none); /* one of them waits already */
+    assert_true(jobs_are_in_a_hash_table());
+    assert_int_equal(count_of("HLEN", "jobs"), 39);
+    assert_string_equal(payloads(&f, SERIATIM_FETCH, "i19"), "x");
+    assert_int_equal(findings(&f, 0), 0);
+    close_queue(&f);
+
     f = open_queue(1, "list");
     push_new_ids(&f, 0, 62, none);
     assert_true(jobs_are_in_a_hash_table());

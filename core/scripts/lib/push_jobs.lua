@@ -52,14 +52,7 @@ end
 -- The common case, which makes no function: that takes longer than the rest of a push. Nothing may be written before the
 -- first write has proved its key.
 if hash[1] and not rest[1] then
-  local listed, FEW = call('RPUSH', READY, unpack(list)), 32
-  if listed > FEW and listed - #list <= FEW then
-    -- Redis searches a hash of up to 512 short records field by field. One long value turns it into a hash table for good.
-    call('HSET', JOBS, hash[1], hash[2], '', string.rep(' ', 100))
-    call('HDEL', JOBS, '')
-  end
-  call('HSET', JOBS, unpack(hash))
-  soonest = 0
+  -- include apart: new_jobs
 end
 
 -- All jobs of a call with options, those with a large payload, or whose ids are there already.
@@ -239,12 +232,8 @@ if rest[1] then
       end
     end
   end
-  if hash[1] then call('HSET', JOBS, unpack(hash)) end
+  -- include: new_jobs
   for k = 1, #large, 2 do write(first, large[k], large[k + 1], FOLD) end
-  if list[1] then
-    call('RPUSH', READY, unpack(list))
-    soonest = 0
-  end
   if zset[1] then call('ZADD', DUE, unpack(zset)) end
   if retries[1] then call('ZADD', RETRY, unpack(retries)) end
 
