@@ -190,6 +190,7 @@ static void mover_scan_answered(srt_node *n, srt_shard *s, const srt_reply *repl
 {
     srt_mover *m = s->mover;
     const srt_token *t = reply->tokens;
+    int64_t took = now - m->scan_asked;
     size_t i;
     char mark[SRT_MOVE_NUMBER];
     if (!srt_move_is_list(n, s, reply, 2, now))
@@ -207,8 +208,8 @@ static void mover_scan_answered(srt_node *n, srt_shard *s, const srt_reply *repl
         srt_written_note(n, &m->scanned);
     }
     m->scanning = 1;
-    m->scan_ms += now - m->scan_asked;
-    m->unrested_ms += now - m->scan_asked < MOVE_SCAN_CALL_MS ? now - m->scan_asked : MOVE_SCAN_CALL_MS;
+    m->scan_ms += took;
+    m->unrested_ms += took < MOVE_SCAN_CALL_MS ? took : MOVE_SCAN_CALL_MS;
     for (i = 3; i + 1 < reply->count; i += 2)
         if (!mover_scan_keep(n, s, &t[i], &t[i + 1])) {
             srt_move_anew(n, s, SRT_MOVE_REFUSED_MS, now);
