@@ -18,6 +18,14 @@ function app.single(id)
   assert(BlankWorker:perform_async { { id = id } })
 end
 
+function app.pipelined(first, last)
+  assert(seriatim.pipelined(function()
+    for id = first, last do
+      app.single(id)
+    end
+  end))
+end
+
 ---payload: nil for none.
 function app.bulk(first, last, payload)
   local jobs = {}

@@ -15,10 +15,17 @@ class BlankWorker(seriatim.Worker):
 
 seriatim.workers = [BlankWorker]
 logging.getLogger("seriatim").setLevel(logging.WARNING)
+seriatim.client_pool_size = 8  # as many as threads that push
 
 
 def single(id: int) -> None:
     BlankWorker.perform_async([{"id": id}])
+
+
+def pipelined(ids: Sequence[int]) -> None:
+    with seriatim.pipelined():
+        for id in ids:
+            single(id)
 
 
 def bulk(ids: Sequence[int]) -> None:

@@ -10,6 +10,7 @@ class BlankJob
 end
 
 Sidekiq.default_configuration.logger.level = Logger::WARN
+Sidekiq.configure_client { |config| config.redis = { size: 8 } } # as many as threads that push
 
 module App
   def self.single(id) = BlankJob.perform_async(id)

@@ -8,6 +8,7 @@ class Contestant
   APPS = "#{ROOT}/bench/apps"
   THREADS = 5
   PATIENCE = 300 # seconds for one measurement
+  FEW = %i[together pipelined].freeze # the disciplines that not all systems have
 
   # What processing took: seconds, and a job's share of Redis' CPU (us) and commands; memory: peak bytes of the processes.
   Processing = Struct.new(:seconds, :redis_cpu, :commands, :memory)
@@ -19,7 +20,8 @@ class Contestant
   # @param clock [Integer] which its pusher and its server read
   # @param ours [Boolean] it is Seriatim
   # @param only [Symbol, nil] the one discipline that it takes part in
-  def initialize(name, title, redis, folder, commands:, environment: {}, ours: false, only: nil, clock: Process::CLOCK_MONOTONIC)
+  # @param also [Array<Symbol>] what it does besides the disciplines of all: together, pipelined
+  def initialize(name, title, redis, folder, commands:, environment: {}, ours: false, only: nil, also: [], clock: Process::CLOCK_MONOTONIC)
     @name = name
     @title = title
     @redis = redis
@@ -29,15 +31,18 @@ class Contestant
     @environment = environment.merge("REDIS_URL" => redis.url, "BENCH_RESULT" => @result, "BENCH_THREADS" => THREADS.to_s)
     @ours = ours
     @only = only
+    @also = also
     @clock = clock
   end
 
   def ours? = @ours
-  def takes_part?(what) = @only.nil? || @only == what
+  def takes_part?(what) = @only ? @only == what : !FEW.include?(what) || @also.include?(what)
   def can?(what) = @commands.key?(what)
 
-  # Each answers the seconds that `count` jobs took.
+  # Each answers the seconds that `count` jobs took; `together` and `pipelined` push from several threads.
   def single(count) = @redis.flush && push("single", count)
+  def together(count) = @redis.flush && push("together", count)
+  def pipelined(count) = @redis.flush && push("pipelined", count)
   def bulk(count) = @redis.flush && push("bulk", count)
 
   # @return [Processing]

@@ -18,7 +18,7 @@ module FromLua
   def contestant(name, redis, folder)
     interpreter, title, version = KINDS.fetch(name)
     serve = [interpreter, "#{LUA}/bin/seriatim-lua", "-c", Contestant::THREADS.to_s, "-r"]
-    Contestant.new(name, title, redis, folder, ours: true, clock: Process::CLOCK_REALTIME,
+    Contestant.new(name, title, redis, folder, ours: true, also: [:pipelined], clock: Process::CLOCK_REALTIME,
                    environment: { "LUA_PATH" => "#{LUA}/?.lua;#{Contestant::APPS}/?.lua;;", "LUA_CPATH" => "#{LUA}/lib/#{version}/?.so;;" },
                    commands: { push: [interpreter, app("push"), "seriatim"], pace: [interpreter, app("latency")],
                                fill: [interpreter, app("push"), "backlog", "fill"], both: [*serve, app("backlog")],

@@ -40,7 +40,7 @@ module FromPython
   end
 
   def build(name, title, redis, folder, serve:, note:, both: nil, app: name, path: [], ours: false)
-    Contestant.new(name, title, redis, folder, ours: ours, environment: { "PYTHONPATH" => [*path, Contestant::APPS].join(":") },
+    Contestant.new(name, title, redis, folder, ours: ours, also: ours ? Contestant::FEW : [], environment: { "PYTHONPATH" => [*path, Contestant::APPS].join(":") },
                    commands: { push: [PYTHON, file("push"), app], pace: [PYTHON, file("pace"), app], serve: serve, note: note,
                                both: both, fill: both && [PYTHON, file("push"), "#{app}_backlog", "fill"] }.compact)
   end

@@ -17,7 +17,7 @@ module FromRuby
 
   def seriatim(redis, folder)
     serve = [*OURS, EXE, "-c", Contestant::THREADS.to_s, "-r"]
-    Contestant.new("ruby", "Seriatim, Ruby", redis, folder, ours: true,
+    Contestant.new("ruby", "Seriatim, Ruby", redis, folder, ours: true, also: Contestant::FEW,
                    commands: { push: [*OURS, app("push"), "seriatim"], pace: [*OURS, app("pace"), "seriatim"],
                                fill: [*OURS, app("push"), "seriatim_backlog", "fill"], both: [*serve, app("seriatim_backlog")],
                                serve: [*serve, app("seriatim")], note: [*serve, app("seriatim_latency")], idle: [*serve, app("idle")] })
@@ -25,7 +25,7 @@ module FromRuby
 
   def peer(name, redis, folder)
     serve = ["ruby", "#{Gems::FOLDER}/bin/#{name}", *(name == "sidekiq" ? ["-c", Contestant::THREADS.to_s] : []), "-r"]
-    Contestant.new(name, PEERS.fetch(name), redis, folder, environment: Gems::ENVIRONMENT,
+    Contestant.new(name, PEERS.fetch(name), redis, folder, environment: Gems::ENVIRONMENT, also: name == "sidekiq" ? [:together] : [],
                    commands: { push: ["ruby", app("push"), name], pace: ["ruby", app("pace"), name],
                                serve: [*serve, app(name)], note: [*serve, app("#{name}_latency")], **(name == "sidekiq" ? sidekiqs(serve) : {}) })
   end

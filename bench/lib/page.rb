@@ -82,11 +82,11 @@ class Page
 
   def enqueueing
     rows = @results.in(:bulk).map do |contestant|
-      single, bulk = %i[single bulk].map { |what| @race.figure(contestant.name, what) }
+      rates = %i[single together pipelined bulk].map { |what| @race.figure(contestant.name, what) }
       bytes = @results[:memory][contestant.name]
-      [plain(contestant), single ? thousands(single) : "-", thousands(bulk), bytes ? bytes.round : "-"]
+      [plain(contestant), *rates.map { |rate| rate ? thousands(rate) : "-" }, bytes ? bytes.round : "-"]
     end
-    section("Enqueueing", ["", "one a call, jobs/s", "10,000 a call, jobs/s", "Redis memory, bytes a waiting job"], rows)
+    section("Enqueueing", ["", "one a call, jobs/s", "8 threads, one a call", "8 threads, pipelines of 100 calls", "10,000 a call", "Redis memory, bytes a waiting job"], rows)
   end
 
   def latency
@@ -167,8 +167,8 @@ class Page
         take them about #{Settings::SECONDS.round} s (found out by a run that does not count).
       - Redis CPU and commands are what INFO says before the server starts and when the last job has ended; commands that scripts
         call are counted, too. RSS is the highest that the server's processes reached, summed up.
-      - Enqueueing: one process, one thread; the clock starts after a first push, which connects. 10,000 a call are at most
-        #{thousands(Race::MOST[:bulk])} jobs in slices of 10,000.
+      - Enqueueing: one process, one thread if it does not say 8; the clock starts after a first push, which connects. 8 threads have a
+        connection each; pipelines of Lua come from one thread. 10,000 a call are at most #{thousands(Race::MOST[:bulk])} jobs in slices of 10,000.
       - Redis memory: the difference of used_memory over #{thousands(Settings::JOBS)} waiting jobs with payloads of 30 bytes (others: at most #{thousands(Suite::PEERS_WAITING)}).
         All of ours write the same, so one is measured.
       - Latency: #{Idle::PUSHES} pushes by another process, #{Idle::RATE} a second, to a server that has nothing else to do, in each of #{Settings::ROUNDS} rounds,

@@ -4,10 +4,10 @@ require_relative "settings"
 
 # Each system in turn, some rounds; what counts is the median.
 class Race
-  DISCIPLINES = %i[process single bulk].freeze
-  TRIAL = { process: 2_000, single: 1_000, bulk: 10_000 }.freeze # jobs, to find out how many a system gets
-  SHARE = { process: 1.0, single: 0.1, bulk: 0.3 }.freeze # of the seconds
-  MOST = { process: 1_000_000, single: 100_000, bulk: 100_000 }.freeze
+  DISCIPLINES = %i[process single together pipelined bulk].freeze
+  TRIAL = { process: 2_000, single: 1_000, together: 1_000, pipelined: 10_000, bulk: 10_000 }.freeze # jobs, to find out how many a system gets
+  SHARE = { process: 1.0, single: 0.1, together: 0.1, pipelined: 0.3, bulk: 0.3 }.freeze # of the seconds
+  MOST = { process: 1_000_000, single: 100_000, together: 100_000, pipelined: 100_000, bulk: 100_000 }.freeze
   OURS = { process: Settings::JOBS, bulk: MOST[:bulk] }.freeze
   # Per second; the rest as Contestant::Processing has it, nil for pushes.
   Run = Struct.new(:rate, :redis_cpu, :commands, :memory)
@@ -32,9 +32,9 @@ class Race
   # The median; nil if there is no figure.
   def figure(name, what, field = :rate) = middle(@runs[[name, what]].values.map(&field))
 
-  # How many times as much as the other, by rounds: what slowed the machine down in one slowed down both.
-  def ratio(name, other, what, field = :rate)
-    theirs = @runs[[other, what]]
+  # How many times as much as the other (in `other_what`), by rounds: what slowed the machine down in one slowed down both.
+  def ratio(name, other, what, field = :rate, other_what: what)
+    theirs = @runs[[other, other_what]]
     middle(@runs[[name, what]].slice(*theirs.keys).map { |round, run| run[field] / theirs[round][field].to_f })
   end
 
