@@ -230,18 +230,24 @@ int recover_all(fixture *f)
     return calls;
 }
 
-void take_over(fixture *f, const char *node)
+int take_from_dead(fixture *f, const char *node)
 {
     redisReply *reply = SCRIPT(acquire, node, "merge", "n1", f->lease);
     if (strcmp(reply->element[0]->str, "OK") != 0) {
         freeReplyObject(reply);
         acquire(f, node);
-        return;
+        return 0;
     }
     strcpy(f->lease, reply->element[1]->str);
     strcpy(f->seen, reply->element[2]->str);
     freeReplyObject(reply);
-    recover_all(f);
+    return 1;
+}
+
+void take_over(fixture *f, const char *node)
+{
+    if (take_from_dead(f, node))
+        recover_all(f);
 }
 
 size_t claim(fixture *f, const char *limit, char run[64])

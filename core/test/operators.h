@@ -58,7 +58,9 @@ void acquire(fixture *f, const char *node);
 int recover_slice(fixture *f, char cursor[24]);
 /* Returns how many calls it took. */
 int recover_all(fixture *f);
-/* After n1: as its heir, or of a shard whose state was lost. */
+/* After n1: as its heir, or of a shard whose state was lost. Returns 1 for an heir, who is to recover its runs. */
+int take_from_dead(fixture *f, const char *node);
+/* The same, and recovers them. */
 void take_over(fixture *f, const char *node);
 /* Claims up to `limit` ids; the run of the first is written to `run`. Returns their number. */
 size_t claim(fixture *f, const char *limit, char run[64]);

@@ -364,6 +364,30 @@ static void test_r_run_11_the_first_push_behind_a_run_is_told(void **state)
     close_queue(&f);
 }
 
+/* The last slice of a recovery may come behind the claim with which the owner has begun to sleep. */
+static void test_a_push_wakes_an_owner_whose_recovery_ended_behind_its_claim(void **state)
+{
+    fixture f = open_queue(1, "merge");
+    redisContext *ear = redisConnectUnix(server.socket);
+    char cursor[24] = "0";
+    struct timeval patience = {10, 0};
+    (void)state;
+    assert_int_equal(redisSetTimeout(ear, patience), REDIS_OK);
+    freeReplyObject(redisCommand(ear, "SUBSCRIBE seriatim:wake:n2"));
+    claim_whole(&f, 1, NULL);
+    assert_int_equal(take_from_dead(&f, "n2"), 1);
+    while (cursor[0] != 'u')
+        assert_int_equal(recover_slice(&f, cursor), 1);
+    assert_int_equal(act_on(&f, SERIATIM_DELETE, "i0"), 1);
+    hears(ear, "!" PREFIX);
+    assert_int_equal(claim(&f, "5", NULL), 0); /* the owner sleeps */
+    assert_int_equal(recover_slice(&f, cursor), 0);
+    push(&f, "a", "1", none);
+    hears(ear, PREFIX);
+    redisFree(ear);
+    close_queue(&f);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -371,6 +395,7 @@ int main(void)
         cmocka_unit_test(test_a_claim_skips_stale_entries),
         cmocka_unit_test(test_a_claim_skips_evicted_records),
         cmocka_unit_test(test_r_run_11_the_first_push_behind_a_run_is_told),
+        cmocka_unit_test(test_a_push_wakes_an_owner_whose_recovery_ended_behind_its_claim),
         cmocka_unit_test(test_a_settle_of_a_lost_claim_is_refused),
         cmocka_unit_test(test_a_settle_that_arrives_late_again_changes_nothing),
         cmocka_unit_test(test_an_acquire_that_arrives_late_again_changes_nothing),

@@ -1,6 +1,6 @@
 -- library: owner - how a shard's owner hears of what it did not do itself. PUBLISH is best effort, here and in every script: an
 -- ACL user may lack the channel, and an error behind the first write would leave the script half done. The owner then sees the
--- change when poll_interval is over.
+-- change when it polls the shard: of its shards it asks one each poll_interval.
 
 -- Tells the owner, if there is one, to look at its shard; with '!' also to hand back what it has not begun; with '~' only to
 -- settle what has ended, because something waits behind it. hand_over.lua sends another message by itself.

@@ -88,7 +88,8 @@ else
   if not spread_one() then recover_some() end
 end
 if came_back then promoted = 1 end
--- What came back as due is the caller's to claim; it is awake.
-wake = 0
+-- The caller claims what came back as due, and what the deaths concern: it is awake. Where there is nothing of both, it may sleep already,
+-- as its last claim noted, and only a push that knows this wakes it.
+if promoted == 1 or deaths > 0 then wake = 0 end
 save()
 return {cursor, recovered, deaths, promoted}
