@@ -168,6 +168,11 @@ RSpec.describe "the command", limit: 400 do
     expect(server.stop).to eq(0)
   end
 
+  it "takes RAILS_MAX_THREADS as the number of threads, unless it is empty" do
+    log = ->(value) { start(env: { "RAILS_MAX_THREADS" => value }).wait_for(/with \d+ threads runs CliWorker/)[/\d+ threads/] }
+    expect(["7", ""].map(&log)).to eq(["7 threads", "5 threads"])
+  end
+
   it "logs each job with -v, and not without" do
     loud = start("-v")
     queue.perform_async([{ id: "a" }])
@@ -367,6 +372,12 @@ RSpec.describe "the command", limit: 400 do
       output, code = Command.run("push", "Q", "1", "--create", redis: nil, env: private_env)
       expect([output, code]).to match([%r{started the private Redis in #{@dir}/data.*added 1}m, 0])
       expect(Command.run("push", "Q", "1", redis: nil, env: private_env)).to match([/folded 1/, 0])
+    end
+
+    it "lies in tmp/seriatim of the Rails application in whose folder a command runs that does not load it" do
+      write("config/environment.rb", "raise 'loaded'")
+      output, code = Command.run("push", "Q", "1", "--create", redis: nil, env: { "XDG_DATA_HOME" => "#{@dir}/home" }, dir: @dir)
+      expect([output, code]).to match([%r{started the private Redis in #{File.realpath(@dir)}/tmp/seriatim;}, 0])
     end
 
     it "is announced on standard error, also where the log goes to standard output" do

@@ -40,7 +40,8 @@ module Seriatim
       end
 
       def threads
-        @options[:threads] || (ENV["RAILS_MAX_THREADS"]&.to_i unless Seriatim.threads_set?)
+        given = ENV.fetch("RAILS_MAX_THREADS", "")
+        @options[:threads] || (given.to_i unless given.empty? || Seriatim.threads_set?)
       end
 
       def processes = Validate.integer("-p", @options.fetch(:processes, 1), 1..1000)

@@ -5,8 +5,8 @@ require "fileutils"
 module Seriatim
   # The private Redis, for development: started only if no URL is set, never in production. It lies in a data folder,
   # on a Unix socket, with its append-only file on; all processes that use the folder share it, and it ends with the
-  # last of them. The folder is SERIATIM_DATA, or tmp/seriatim below a Rails root, or seriatim below XDG_DATA_HOME
-  # (~/.local/share).
+  # last of them. The folder is SERIATIM_DATA; or tmp/seriatim of the Rails application that this process has loaded or
+  # was started in; or seriatim below XDG_DATA_HOME (~/.local/share).
   module PrivateRedis
     # Nothing names a Redis, and in production none is started. The command ends with exit code 3 then, as for a Redis that
     # cannot be reached.
@@ -44,11 +44,20 @@ module Seriatim
     def folder
       given = ENV.fetch("SERIATIM_DATA", "")
       return File.expand_path(given) unless given.empty?
-      return ::Rails.root.join("tmp", "seriatim").to_s if defined?(::Rails.root) && ::Rails.root
+      return File.join(rails_root, "tmp", "seriatim") if rails_root
 
       home = ENV.fetch("XDG_DATA_HOME", "")
       File.join(home.empty? ? File.join(Dir.home, ".local", "share") : home, "seriatim")
     end
+
+    # Most commands do not load the application, which takes seconds.
+    # @return [String, nil]
+    def rails_root
+      return ::Rails.root.to_s if defined?(::Rails.root) && ::Rails.root
+
+      Dir.pwd if File.file?("config/environment.rb")
+    end
+    private_class_method :rails_root
 
     # @return [String] the first that is set of SERIATIM_ENV, RAILS_ENV, RACK_ENV and APP_ENV, or "development"
     def environment
