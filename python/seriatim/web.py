@@ -15,8 +15,9 @@ Both take
 title       what the page is called: "Seriatim"
 read_only   True: nothing can be changed
 role        asked for each request, of the WSGI environ or the ASGI scope (where it may be async): "viewer", who reads;
-            "operator", who also runs, pauses and parks; "admin", who also kills and deletes, and consumes; "consumer",
-            who pushes and consumes and nothing else; or None: 401. Not given: all are "admin"
+            "operator", who also performs now, queues up, reschedules, pauses, parks and quiets a node; "admin", who also
+            kills, deletes, cancels, drops payloads, reshards, stops a node, pushes and consumes; "consumer", who pushes
+            and consumes and nothing else; or None: 401. Not given: all are "admin"
 redact      (queue, id, text) -> the text to show instead, asked for each payload, context and error before any answer
             has it; each is str, or bytes where it is not UTF-8. What it raises makes the answer a 500
 audit       (environ or scope, change), where it may be async for ASGI: told of each change that was asked for, before
@@ -33,8 +34,8 @@ and give an application that can stand under any prefix (SCRIPT_NAME, root_path)
 made by the module's settings: at most two for what reads, two for what changes, and two for each pop that waits. Without
 an application: the command `seriatim web`.
 
-/metrics is for Prometheus; /readyz says whether Redis takes writes; /livez, which asks neither role nor token, whether
-a server that runs in this process gets on.
+/metrics is for Prometheus. Two probes need neither role nor token: /readyz says whether Redis takes writes, and /livez
+whether a server that runs in this process gets on.
 """
 
 from __future__ import annotations

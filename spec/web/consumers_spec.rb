@@ -45,7 +45,7 @@ House.consuming.each_key do |name|
         expect([role, answers.uniq]).to eq([role, [status]])
       end
       statuses = ROUTES.map { |route| [route[:pattern], site.ask(route[:method], path_of(route), headers: { **Site::CHANGE, "Cookie" => "role=consumer" }, body: "{}").status] }
-      expect(statuses.reject { |_, status| status == 403 }).to eq([["/livez", 200]])
+      expect(statuses.reject { |_, status| status == 403 }).to eq(PROBES.map { |path| [path, 200] })
       expect(live.digest).to eq(before)
       expect(consume("pop", { queues: [queue], wait: 0 }, Cookie: "role=consumer").status).to eq(204)
     end

@@ -79,7 +79,7 @@
     PAGE(X, "/api/v1/history", history, SRT_WEB_SHOWS_FIGURES) \
     X(GET, "/metrics", VIEWER, NULL, srt_web_metrics_next, NULL, 0, 0, srt_web_metrics_text, SRT_WEB_SHOWS_FIGURES) \
     X(GET, "/livez", NOBODY, NULL, srt_web_livez_next, srt_web_well_write, 0, 0, NULL, 0) \
-    X(GET, "/readyz", VIEWER, NULL, srt_web_readyz_next, srt_web_well_write, 0, 0, NULL, 0) \
+    X(GET, "/readyz", NOBODY, NULL, srt_web_readyz_next, srt_web_well_write, 0, 0, NULL, 0) \
     X(GET, SRT_CONSUME_PATH "openapi.json", CONSUMER, NULL, srt_web_consume_openapi_next, NULL, 0, 0, NULL, 0) \
     CONSUME(X, "push", push, SRT_CONSUME_PUSH) \
     CONSUME(X, "pop", pop, SRT_CONSUME_POP) \

@@ -28,8 +28,9 @@ local READ_SECONDS = 5 -- how long an answer waits for Redis; a change goes on w
 ---@class seriatim.WebOptions
 ---@field title string?  "Seriatim"
 ---@field read_only boolean?  nothing that changes anything answers
----called with the request: "viewer" (reads), "operator" (also perform now, queue up, pause, resume, park, unpark), "admin" (also
----kill, delete, and consume), "consumer" (pushes and consumes, nothing else), or nil: 401
+---called with the request: "viewer" (reads), "operator" (also perform now, queue up, reschedule, pause, resume, park, unpark, quiet
+---a node), "admin" (also kill, delete, cancel, drop payloads, reshard, stop a node, push and consume), "consumer" (pushes and
+---consumes, nothing else), or nil: 401
 ---@field role nil|fun(request: seriatim.WebRequest): string?
 ---called before a payload, context or error is shown: the text to show instead. What it raises ends the request with 500
 ---@field redact nil|fun(queue: string, id: string, text: string): string

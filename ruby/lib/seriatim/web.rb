@@ -17,7 +17,8 @@ module Seriatim
   #     web.redact = ->(_queue, _id, text) { text.gsub(/\d{16}/, "****") }
   #   end
   #
-  # Beside the pages: `/metrics` for Prometheus, `/livez` (this process works) and `/readyz` (Redis takes writes).
+  # Beside the pages: `/metrics` for Prometheus, and two probes that need neither role nor token: `/livez` (this process works) and
+  # `/readyz` (Redis takes writes).
   class Web
     MAX_BODY = 1_048_576 # bytes; a longer one is a 413
     READ_SECONDS = 5 # how long an answer waits for Redis; a change goes on while Redis answers its parts
@@ -67,8 +68,9 @@ module Seriatim
     # @return [Boolean]
     attr_reader :read_only
 
-    # Rack's env -> "viewer" (reads), "operator" (also performs now, queues up, pauses, parks), "admin" (also kills and deletes,
-    # and consumes), "consumer" (pushes and consumes, nothing else) or nil (nothing: 401). nil: everyone is an admin, for the host application guards the mount.
+    # Rack's env -> "viewer" (reads), "operator" (also performs now, queues up, reschedules, pauses, parks, quiets a node), "admin"
+    # (also kills, deletes, cancels, drops payloads, reshards, stops a node, pushes and consumes), "consumer" (pushes and consumes,
+    # nothing else) or nil (nothing: 401). nil: everyone is an admin, for the host application guards the mount.
     # @return [#call, nil]
     attr_reader :role
 

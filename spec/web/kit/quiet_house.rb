@@ -24,5 +24,8 @@ ALL_ROUTES = Seriatim.module_eval { const_get(:Native) }.web_routes.map { |metho
 # Those of consumers, who may use no other.
 CONSUMING_ROUTES, ROUTES = ALL_ROUTES.partition { |route| route[:pattern].include?("/consume/") }
 
+# Open to all.
+PROBES = %w[/livez /readyz].freeze
+
 # The path of a route that names the queue; of one about errors, a fingerprint that no error has.
 def path_of(route) = route[:pattern].sub(/:(worker|queue|node)\b/, QuietHouse::NAME).sub(":fingerprint", "0123456789abcdef")
