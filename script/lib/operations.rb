@@ -47,7 +47,8 @@ class Operations
       "python/seriatim/_native.pyi" => { "names" => types { |name, rows| "#{name} = Literal[\n#{wrapped("#{rows.map { |row| row.name.inspect }.join(", ")},", "    ", 120)}]" } },
       "lua/seriatim/client/actions.lua" => { "actions" => methods.map { |row| lua_action(row) }.join("\n") },
       "lua/seriatim/client/queries.lua" => { "queries" => made.map { |row| lua_query(row) }.join("\n") },
-      "docs/guides/several-languages.md" => { "actions" => list(methods.map { |row| "`#{row.name}#{arguments(row)}`: #{row.about}" }) },
+      "docs/guides/several-languages.md" => { "actions" => list(methods.map { |row| "`#{row.name}#{arguments(row)}`: #{row.about}" }),
+                                              "queries" => list(@queries.map { |row| "`#{row.name}#{query_arguments(row)}`: #{row.about}" }) },
       "docs/reference/http-api.md" => { "actions" => web_list } }
   end
 
@@ -71,10 +72,13 @@ class Operations
 
   ARGUMENTS = { "nothing" => "", "ids" => "ids", "payload" => "id, payload", "handle" => "handle", "handle_at" => "handle, at",
                 "shards" => "shards" }.freeze
+  # Those that each language writes by hand.
+  LISTS = { "processing_data" => "", "parked" => "", "range_by_deliver_at" => "(min, max)" }.freeze
   CALLS = { "nothing" => "act", "ids" => "act_on", "payload" => "act_on_payload", "handle" => "act_on_handle", "handle_at" => "act_on_handle",
             "shards" => "act_on_shards" }.freeze
 
   def arguments(row) = row.takes == "nothing" ? "" : "(#{ARGUMENTS.fetch(row.takes)})"
+  def query_arguments(row) = { "fetch" => "(ids)", "range" => "(min, max)" }[row.form] || LISTS.fetch(row.name)
   def call(row) = [row.name.inspect, *(ARGUMENTS[row.takes] unless row.takes == "nothing")].join(", ")
   def on_handle?(row) = row.takes.start_with?("handle")
 

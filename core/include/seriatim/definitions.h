@@ -11,9 +11,9 @@
     X(WORD, fold, 0, 0, 0, "merge", "merge\0list\0last\0first\0", PLAIN) /* Which payloads of one id are kept while it waits. */ \
     X(WORD, on_waiting, 0, 0, 0, "keep", "keep\0earlier\0later\0replace\0reject\0unique\0", PLAIN) /* What a push to a waiting id does. */ \
     X(WORD, on_exhausted, 0, 0, 0, "bury", "bury\0park\0drop\0", PLAIN) /* What happens to an id whose retries are used up. */ \
-    X(COUNT, max_retry_count, 0, 0, 1000000, 25, NULL, PLAIN) /* How often an id is retried; one more failure in a row is its last. */ \
-    X(SECONDS, ttr, 0, 0.001, 31536000, 0, NULL, OPTIONAL) /* How long a delivery may run before its ids run again; nil: any time. 0: nil. */ \
-    X(SECONDS, remember_score, 0, 0.001, 31536000, 0, NULL, OPTIONAL) /* How long a run's score refuses jobs not above it; nil: never. 0: nil. */ \
+    X(COUNT, max_retry_count, 0, 0, 1000000, 25, NULL, PLAIN) /* How often a failed id is retried; what the next failure does, on_exhausted says. */ \
+    X(SECONDS, ttr, 0, 0.001, 31536000, 0, NULL, OPTIONAL) /* How long a delivery may run before its ids run again; nil: no limit. 0: nil. */ \
+    X(SECONDS, remember_score, 0, 0.001, 31536000, 0, NULL, OPTIONAL) /* How long after a run jobs of its id with the same or a lower score are refused; nil: never. 0: nil. */ \
     X(FLAG, serial_shards, 0, 0, 1, 0, NULL, PLAIN) /* Whether ids of one shard run one after another. */ \
     X(SECONDS, morgue_max_age, 0, 0.001, 3153600000, 0, NULL, OPTIONAL) /* How long a dead id is kept in the morgue; nil: for ever. 0: nil. */ \
     X(COUNT, morgue_max_count, 0, 1, 1000000000, 0, NULL, OPTIONAL) /* How many dead ids the morgue keeps; nil: all. 0: nil. */ \
@@ -53,8 +53,8 @@
     X(MORGUE_QUEUE_UP_ALL_JOBS, morgue_queue_up_all_jobs, NOTHING, OPERATOR) /* Moves all dead ids back to the waiting ones, due now. */ \
     X(MORGUE_DELETE, morgue_delete, IDS, ADMIN) /* Deletes dead ids. */ \
     X(MORGUE_DELETE_ALL_JOBS, morgue_delete_all_jobs, NOTHING, ADMIN) /* Deletes all dead ids. */ \
-    X(CANCEL, cancel, HANDLE, ADMIN) /* Deletes one payload, by the handle that its push returned, while it is scheduled, waits, is in back-off or parked; the id goes with its last one. False: it is being delivered, was, is dead or gone. */ \
-    X(RESCHEDULE, reschedule, HANDLE_AT, OPERATOR) /* Gives a payload that is scheduled, or waits and was never delivered, another deliver_at; one in the past means now. False: it is being delivered, was, is dead or gone, or a run of its id failed, was snoozed or had a checkpoint. */ \
+    X(CANCEL, cancel, HANDLE, ADMIN) /* Deletes one payload, by the handle that its push returned, while it is scheduled, waits, is in back-off or parked; the id goes with its last one. False: it is being delivered, was delivered, is dead or no longer there. */ \
+    X(RESCHEDULE, reschedule, HANDLE_AT, OPERATOR) /* Gives a payload that is scheduled, or waits and was never delivered, another deliver_at; one in the past means now. False: it is being delivered, was delivered, is dead or no longer there, or a run of its id failed, was snoozed or had a checkpoint. */ \
     X(DROP_PAYLOAD, drop_payload, PAYLOAD, ADMIN) /* Deletes one payload of a waiting or parked id, of equal ones the one with the lowest score; the id goes with its last one. Of a running id, one that waits behind the run. Returns 1, or 0 if no payload of the id is equal. */ \
     X(MORGUE_DROP_PAYLOAD, morgue_drop_payload, PAYLOAD, ADMIN) /* Deletes one payload of a dead id. Returns 1, or 0 if no payload of the id is equal. */ \
     X(PAUSE, pause, NOTHING, OPERATOR) /* Stops claims of the queue until resume; running jobs go on. Returns the number of shards. */ \

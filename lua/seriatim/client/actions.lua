@@ -174,7 +174,7 @@ function Actions:morgue_delete_all_jobs()
 end
 
 ---Deletes one payload, by the handle that its push returned, while it is scheduled, waits, is in back-off or parked; the id goes with its
----last one. False: it is being delivered, was, is dead or gone.
+---last one. False: it is being delivered, was delivered, is dead or no longer there.
 ---@param handle string
 ---@return boolean?
 ---@return seriatim.Error? err
@@ -183,7 +183,7 @@ function Actions:cancel(handle)
 end
 
 ---Gives a payload that is scheduled, or waits and was never delivered, another deliver_at; one in the past means now. False: it is being
----delivered, was, is dead or gone, or a run of its id failed, was snoozed or had a checkpoint.
+---delivered, was delivered, is dead or no longer there, or a run of its id failed, was snoozed or had a checkpoint.
 ---@param handle string
 ---@param at number  Unix seconds
 ---@return boolean?

@@ -84,14 +84,15 @@ class Actions:
     def cancel(self, handle: str) -> bool:
         """
         Deletes one payload, by the handle that its push returned, while it is scheduled, waits, is in back-off or parked; the id
-        goes with its last one. False: it is being delivered, was, is dead or gone.
+        goes with its last one. False: it is being delivered, was delivered, is dead or no longer there.
         """
         return self._act_on_handle("cancel", handle)
 
     def reschedule(self, handle: str, at: SupportsFloat | datetime) -> bool:
         """
         Gives a payload that is scheduled, or waits and was never delivered, another deliver_at; one in the past means now. False:
-        it is being delivered, was, is dead or gone, or a run of its id failed, was snoozed or had a checkpoint.
+        it is being delivered, was delivered, is dead or no longer there, or a run of its id failed, was snoozed or had a
+        checkpoint.
         """
         return self._act_on_handle("reschedule", handle, at)
 

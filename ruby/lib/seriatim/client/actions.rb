@@ -67,12 +67,12 @@ module Seriatim
     def morgue_delete_all_jobs = act("morgue_delete_all_jobs")
 
     # Deletes one payload, by the handle that its push returned, while it is scheduled, waits, is in back-off or parked; the id goes with
-    # its last one. False: it is being delivered, was, is dead or gone.
+    # its last one. False: it is being delivered, was delivered, is dead or no longer there.
     # @return [Boolean]
     def cancel(handle) = act_on_handle("cancel", handle)
 
     # Gives a payload that is scheduled, or waits and was never delivered, another deliver_at; one in the past means now. False: it is being
-    # delivered, was, is dead or gone, or a run of its id failed, was snoozed or had a checkpoint.
+    # delivered, was delivered, is dead or no longer there, or a run of its id failed, was snoozed or had a checkpoint.
     # @param at [Time, Numeric] Unix seconds
     # @return [Boolean]
     def reschedule(handle, at) = act_on_handle("reschedule", handle, at)
