@@ -341,32 +341,6 @@ static void test_fences_of_an_id_rise_when_its_shard_changes(void **state)
     close_queue(&f);
 }
 
-static void test_an_id_that_comes_back_behind_a_scan_keeps_its_shard_from_being_out(void **state)
-{
-    fixture f = open_shards();
-    const char *id;
-    char run[64], mark[32];
-    redisReply *reply;
-    move m;
-    (void)state;
-    take_shard(&f, "", "n1");
-    push(&f, id = new_id("dead"), "1", none);
-    assert_int_equal(claim(&f, "1", run), 1);
-    settle_failed(&f, id, run, "0", "bury");
-    move_begin(&m, 4);
-    reply = ON_SHARD(0, foreign, m.generation, "jobs", "0");
-    assert_int_equal(reply->elements, 2);
-    snprintf(mark, sizeof mark, "%s", reply->element[1]->str);
-    freeReplyObject(reply);
-    freeReplyObject(ON_SHARD(0, dead_requeue, m.generation, "", "", "merge", id));
-    reply = ON_SHARD(0, out, m.generation, mark);
-    assert_int_equal(reply->integer, 0);
-    freeReplyObject(reply);
-    move_all(&m);
-    assert_string_equal(payloads(&f, SERIATIM_FETCH, id), "1");
-    close_queue(&f);
-}
-
 static void test_a_shard_with_an_open_batch_refuses_a_turn(void **state)
 {
     fixture f = open_shards();
@@ -550,7 +524,6 @@ int main(void)
         cmocka_unit_test(test_each_step_of_a_batch_may_be_sent_twice),
         cmocka_unit_test(test_an_id_that_runs_leaves_when_its_run_has_ended),
         cmocka_unit_test(test_fences_of_an_id_rise_when_its_shard_changes),
-        cmocka_unit_test(test_an_id_that_comes_back_behind_a_scan_keeps_its_shard_from_being_out),
         cmocka_unit_test(test_a_shard_with_an_open_batch_refuses_a_turn),
         cmocka_unit_test(test_a_refusal_says_the_layout_of_the_shard),
         cmocka_unit_test(test_an_arrival_without_all_slices_is_refused),

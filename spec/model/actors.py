@@ -283,8 +283,14 @@ def operator(w):
     while not w.draining:
         id, rnd = w.rnd.choice(w.ids), w.rnd
         name = rnd.choice(("park", "park", "unpark", "delete", "requeue", "requeue", "cancel", "forget_score", "bulk"))
+        if rnd.random() < .1:
+            name = rnd.choice(("delete_dead", "import"))
         if name == "bulk":
             yield from unpark_all(w)
+        elif name == "import":
+            w.texts += 1
+            text = "import/%d" % w.texts
+            yield from routed(w, id, lambda here, floor: ("import_dead", (id, text, here, floor)))
         elif name == "cancel" and w.handles:
             id, stamp = rnd.choice(w.handles)
             before = w.is_cancellable(id, stamp)

@@ -46,6 +46,42 @@ def a_mark_stops_the_end(world, scans=1):
     return bool(found) or source.leave_no_more(layout.generation, mark) == "NOT YET"
 
 
+def is_out_behind(world, layout, seen, changes):
+    """The mover has looked through the kinds `seen` when the changes are made. Is the source out then, with the id left in it?"""
+    source = world.shards[0]
+    mark, = source.begin_scan(layout.generation)
+    found = [id for kind in seen for id in source.foreign(layout.generation, kind)]
+    for name, args in changes:
+        getattr(source, name)(layout.generation, *args)
+    for kind in SCANNED[len(seen):]:
+        found += source.foreign(layout.generation, kind)
+    return not found and source.leave_no_more(layout.generation, mark) == "OK"
+
+
+def a_push_that_only_schedules_stops_the_end(world):
+    """A dead record alone holds an id. A push schedules a payload of it when sched was looked through, and the record is deleted."""
+    source = world.shards[0]
+    source.turn(Layout(2, 1, None, 1))
+    source.import_dead(2, 1, "dead", False, 0)
+    layout = moving(world, 1, 2)
+    job = Job("payload", None, source.now() + 10, 0, None, None)
+    changes = ("push", ("producer", 1, 1, job, True, 0)), ("act", ("delete_dead", 1, (), True))
+    return not is_out_behind(world, layout, ("jobs", "sched"), changes)
+
+
+def an_import_of_a_dead_record_stops_the_end(world):
+    """A remembered score alone holds an id. A dead record of it is imported when dead was looked through, and the score is forgotten."""
+    source = world.shards[0]
+    source.turn(Layout(2, 1, None, 1))
+    source.push(2, "producer", 1, 1, Job("payload", 5, 0, 0, None, None), False, 0)
+    source.owner = "node"
+    id, fence = source.claim(2, "node")
+    source.settle(2, "node", id, fence, "done", 0)
+    layout = moving(world, 1, 2)
+    changes = ("import_dead", (1, "dead", True, 0)), ("act", ("forget_score", 1, (), True))
+    return not is_out_behind(world, layout, ("jobs", "sched", "dead"), changes)
+
+
 def each_scan_has_its_own_mark(world):
     """The same, and another mover begins a scan meanwhile."""
     return a_mark_stops_the_end(world, 2)
@@ -84,6 +120,8 @@ def a_generation_is_given_once(world):
 
 SCHEDULES = {
     "a mark stops the end": a_mark_stops_the_end,
+    "a push that only schedules stops the end": a_push_that_only_schedules_stops_the_end,
+    "an import of a dead record stops the end": an_import_of_a_dead_record_stops_the_end,
     "each scan has its own mark": each_scan_has_its_own_mark,
     "a scan and its end have one connection": a_scan_and_its_end_have_one_connection,
     "a generation is given once": a_generation_is_given_once,

@@ -87,10 +87,13 @@ class Shard:
 
     def change(self, name, id, *args):
         """Changes an id here and in the store that never moves."""
-        waited = id in self.store.jobs
+        waited, was_dead = id in self.store.jobs, id in self.store.dead
         result = self.world.change(self, name, id, args)
-        if not waited and id in self.store.jobs and self.is_foreign(id):
-            self.mark += 1  # a mover may have looked through jobs already
+        came = (not waited and id in self.store.jobs
+                or name == "schedule" and not self.off("a push that only schedules stops the end")
+                or name == "import_dead" and not was_dead and not self.off("an import of a dead record stops the end"))
+        if came and self.is_foreign(id):
+            self.mark += 1  # a mover may have looked through this kind already
         return result
 
     def here_kinds(self):
@@ -184,6 +187,16 @@ class Shard:
     def act(self, name, id, args, here):
         elsewhere = self.where(id, here)
         return elsewhere or ("done", self.change(name, id, *args))
+
+    @script
+    def import_dead(self, id, text, here, floor):
+        elsewhere = self.where(id, here)
+        if elsewhere:
+            return (elsewhere, self.tick)
+        self.tick = max(self.tick, floor)
+        stamp = self.advance()
+        self.change("import_dead", id, Entry(float(stamp), stamp, False, text))
+        return ("done", self.tick)
 
     @script
     def unpark_some(self):
@@ -420,7 +433,7 @@ class Shard:
 
     @script
     def leave_no_more(self, mark):
-        """Nothing foreign is or will be here, unless something has come back to jobs since the scan began with this mark."""
+        """Nothing foreign is or will be here, unless something has come back to a kind since the scan began with this mark."""
         if self.leaving or mark != self.mark and not self.off("a mark stops the end"):
             return "NOT YET"
         self.out = True

@@ -21,7 +21,8 @@ MOST_RETRIES = 1
 KINDS = ("jobs", "next", "running", "hands", "dead", "sched", "scores", "events", "taken", "notices", "moving", "spilled")
 # What a push to the old shard may join: an id of which one of these is there is there.
 HERE = ("jobs", "sched", "dead", "scores")
-# The order in which a mover looks for foreign ids: what leaves one of these kinds for a later one is still found.
+# The order in which a mover looks for foreign ids: what leaves one of these kinds for a later one is still found. What comes to an earlier
+# one stops the end of the move.
 SCANNED = ("jobs", "sched", "dead", "scores", "events", "taken", "notices")
 SLICED = ("jobs", "dead", "sched")
 
@@ -216,6 +217,14 @@ class Store:
             self.running.pop(id, None)
             self.end(self.entries("jobs", id))
             self.drop_record(id)
+
+    def import_dead(self, id, entry):
+        self.put("dead", id, self.entries("dead", id) + (entry,))
+
+    def delete_dead(self, id):
+        """An operator does it, or the limits of the morgue."""
+        self.end(self.entries("dead", id))
+        self.put("dead", id, ())
 
     def requeue(self, id):
         entries = sorted(self.entries("dead", id))

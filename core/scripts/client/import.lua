@@ -40,6 +40,10 @@ end
 
 local is_new = not r
 if is_new then r = blank() end
+if is_new and not run and is(FLAG_SOURCE) then
+  -- include: moving
+  note_return(id)
+end
 if kind == 'd' then
   if is_new or time >= r.due then
     r.due = time
@@ -60,10 +64,6 @@ else
     take_fields()
     r.place = PLACE_DUE
     if not run then place(id, r) end
-    if not run and is_new and is(FLAG_SOURCE) then
-      -- include: moving
-      note_return(id)
-    end
   end
   fold_entries(store, id, r, entries, FOLD)
   pushed = pushed + count

@@ -1,8 +1,9 @@
 -- library: moving - while ids move: which ids lie in another shard by the new number of shards. resharding.md tells of the protocol.
 --
--- reshard  hash  '' -> the text of the layout that turn.lua gave the shard; 'out' -> 1: no id is to leave it any more; 'mark' -> a number that
---                ids raise which come back to jobs; 'in/SHARD' -> the sequence of the last batch that came from that shard; of a shard that ids
---                leave: 'ids' -> how many there were at the turn, of any kind, 'moved' -> how many have left since
+-- reshard  hash  '' -> the text of the layout that turn.lua gave the shard; 'out' -> 1: no id is to leave it any more; 'mark' -> a number
+--                that ids raise which come back to a kind of key (note_return); 'in/SHARD' -> the sequence of the last batch that came
+--                from that shard; of a shard that ids leave: 'ids' -> how many there were at the turn, of any kind, 'moved' -> how many
+--                have left since
 -- leaving  hash  an open batch: '' -> its sequence, id -> what lay here of the id, as depart.lua packs it
 -- moving   zset  id -> due: ids of jobs that no claim takes, because they wait for a batch
 -- A shard that was never turned has none of them.
@@ -45,7 +46,8 @@ local function foreign_test()
   return function(name) return crc32(name) % shards ~= mine end
 end
 
--- To be called when an id gets a record in jobs from another kind of key: a mover may have looked through jobs already.
+-- To be called when an id gets something of a kind of key and had only later kinds, in the order of foreign.lua: a mover may have looked
+-- through that kind already, and what the id had may be gone before the mover comes to it. A push does the same for all that it adds.
 local function note_return(whose)
   local is_foreign = foreign_test()
   if is_foreign and is_foreign(whose) then call('HSET', RESHARD, 'mark', (tonumber(call('HGET', RESHARD, 'mark')) or 0) + 1) end

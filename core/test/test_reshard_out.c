@@ -1,0 +1,125 @@
+/*
+ * test_reshard_out.c - when a shard is out, that is when no id is to leave it any more: not if an id has come to a kind
+ * of key through which the mover had looked. Against a real redis-server.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include <stdio.h>
+#include <string.h>
+
+#define SRT_SCRIPT_TEXTS
+#include "imported.h"
+#include "reshard_fixture.h"
+
+/* An id that lies in shard 0 of 3 and in another one of 4. */
+static const char *foreign_id(void)
+{
+    static char id[32];
+    int i = 0;
+    do
+        snprintf(id, sizeof id, "id%d", i++);
+    while (seriatim_shard_of(id, strlen(id), 3) != 0 || seriatim_shard_of(id, strlen(id), 4) == 0);
+    return id;
+}
+
+/* Ids move from 3 shards to 4; of this one only a dead record is in shard 0. */
+static fixture open_with_dead(move *m, const char *id)
+{
+    fixture f = open_queue(3, "merge");
+    push_failed(&f, id, "1", 0, 3600);
+    assert_int_equal(act_on(&f, SERIATIM_KILL, id), 1);
+    move_begin(m, 4);
+    return f;
+}
+
+/* Looks through one kind of key of shard 0, in which no foreign id is to be found; mark: that of the scan, or NULL. */
+static void finds_nothing(const move *m, const char *kind, char mark[32])
+{
+    redisReply *reply = ON_SHARD(0, foreign, m->generation, kind, "0");
+    assert_int_equal(reply->elements, 2);
+    if (mark)
+        snprintf(mark, 32, "%s", reply->element[1]->str);
+    freeReplyObject(reply);
+}
+
+/* The scan that began with this mark has found nothing of the id. It moves with the next one. */
+static void is_not_out(fixture *f, move *m, const char *mark, const char *id)
+{
+    redisReply *reply = ON_SHARD(0, out, m->generation, mark);
+    assert_int_equal(is_stored(0, id), 1);
+    assert_int_equal(reply->integer, 0);
+    freeReplyObject(reply);
+    move_all(m);
+    assert_int_equal(is_stored(0, id), 0);
+    assert_int_equal(is_stored(seriatim_shard_of(id, strlen(id), 4), id), 1);
+    close_queue(f);
+}
+
+static void test_a_shard_is_not_out_if_a_dead_id_was_requeued_behind_the_scan(void **state)
+{
+    const char *id = foreign_id();
+    char mark[32];
+    move m;
+    fixture f = open_with_dead(&m, id);
+    (void)state;
+    finds_nothing(&m, "jobs", mark);
+    freeReplyObject(ON_SHARD(0, dead_requeue, m.generation, "", "", "merge", id));
+    finds_nothing(&m, "dead", NULL);
+    is_not_out(&f, &m, mark, id);
+}
+
+static void test_a_shard_is_not_out_if_a_payload_of_a_dead_id_was_scheduled_behind_the_scan(void **state)
+{
+    const char *id = foreign_id();
+    char mark[32];
+    move m;
+    fixture f = open_with_dead(&m, id);
+    (void)state;
+    finds_nothing(&m, "jobs", mark);
+    finds_nothing(&m, "scheduled", NULL);
+    schedule_one(&f, id, "later", 3600);
+    assert_int_equal(act_on(&f, SERIATIM_MORGUE_DELETE, id), 1);
+    finds_nothing(&m, "dead", NULL);
+    finds_nothing(&m, "scores", NULL);
+    is_not_out(&f, &m, mark, id);
+}
+
+/* The remembered score, which alone kept the id in its shard, is forgotten before the mover looks for scores. */
+static void test_a_shard_is_not_out_if_a_dead_record_was_imported_behind_the_scan(void **state)
+{
+    static const char score[] = "redis.call('HSET', KEYS[1], ARGV[1], struct.pack('<dd', 1, 8e15))";
+    const char *id = foreign_id();
+    char mark[32], here[48];
+    shard_call call;
+    move m;
+    fixture f = open_with_dead(&m, id);
+    (void)state;
+    assert_int_equal(act_on(&f, SERIATIM_MORGUE_DELETE, id), 1);
+    REDIS("EVAL %s 1 seriatim:{Q/0}:scores %s", score, id);
+    finds_nothing(&m, "jobs", mark);
+    finds_nothing(&m, "scheduled", NULL);
+    finds_nothing(&m, "dead", NULL);
+    snprintf(here, sizeof here, "%s here 3", m.generation);
+    CALL(&call, 0, import, here);
+    call_text(&call, "merge");
+    call_text(&call, id);
+    call_bytes(&call, IMPORTED("d"), sizeof IMPORTED("d") - 1);
+    freeReplyObject(call_send(&call, 0));
+    REDIS("HDEL seriatim:{Q/0}:scores %s", id);
+    finds_nothing(&m, "scores", NULL);
+    is_not_out(&f, &m, mark, id);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_a_shard_is_not_out_if_a_dead_id_was_requeued_behind_the_scan),
+        cmocka_unit_test(test_a_shard_is_not_out_if_a_payload_of_a_dead_id_was_scheduled_behind_the_scan),
+        cmocka_unit_test(test_a_shard_is_not_out_if_a_dead_record_was_imported_behind_the_scan),
+    };
+    return cmocka_run_group_tests(tests, start_server, stop_server);
+}
