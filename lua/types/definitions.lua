@@ -18,11 +18,11 @@
 ---@field on_waiting seriatim.OnWaiting?
 ---What happens to an id whose retries are used up. Default: bury. bury, park, drop.
 ---@field on_exhausted seriatim.OnExhausted?
----How often a failed id is retried; what the next failure does, on_exhausted says. Default: 25. 0 to 1000000.
+---How often a failed id is retried; then on_exhausted says what happens. Default: 25. 0 to 1000000.
 ---@field max_retry_count integer?
 ---How long a delivery may run before its ids run again; nil: no limit. Default: nil. 0.001 to 31536000.
 ---@field ttr number?
----How long after a run jobs of its id with the same or a lower score are refused; nil: never. Default: nil. 0.001 to 31536000.
+---How long jobs not scored above a run are refused; nil: never. Default: nil. 0.001 to 31536000.
 ---@field remember_score number?
 ---Whether ids of one shard run one after another. Default: false.
 ---@field serial_shards boolean?

@@ -25,11 +25,11 @@ class WorkerSettings:
     on_exhausted: ClassVar[OnExhausted]
     """What happens to an id whose retries are used up. Default: bury. bury, park, drop."""
     max_retry_count: ClassVar[int]
-    """How often a failed id is retried; what the next failure does, on_exhausted says. Default: 25. 0 to 1000000."""
+    """How often a failed id is retried; then on_exhausted says what happens. Default: 25. 0 to 1000000."""
     ttr: ClassVar[float | None]
     """How long a delivery may run before its ids run again; nil: no limit. Default: nil. 0.001 to 31536000."""
     remember_score: ClassVar[float | None]
-    """How long after a run jobs of its id with the same or a lower score are refused; nil: never. Default: nil. 0.001 to 31536000."""
+    """How long jobs not scored above a run are refused; nil: never. Default: nil. 0.001 to 31536000."""
     serial_shards: ClassVar[bool]
     """Whether ids of one shard run one after another. Default: false."""
     morgue_max_age: ClassVar[float | None]

@@ -11,9 +11,9 @@
     X(WORD, fold, 0, 0, 0, "merge", "merge\0list\0last\0first\0", PLAIN) /* Which payloads of one id are kept while it waits. */ \
     X(WORD, on_waiting, 0, 0, 0, "keep", "keep\0earlier\0later\0replace\0reject\0unique\0", PLAIN) /* What a push to a waiting id does. */ \
     X(WORD, on_exhausted, 0, 0, 0, "bury", "bury\0park\0drop\0", PLAIN) /* What happens to an id whose retries are used up. */ \
-    X(COUNT, max_retry_count, 0, 0, 1000000, 25, NULL, PLAIN) /* How often a failed id is retried; what the next failure does, on_exhausted says. */ \
+    X(COUNT, max_retry_count, 0, 0, 1000000, 25, NULL, PLAIN) /* How often a failed id is retried; then on_exhausted says what happens. */ \
     X(SECONDS, ttr, 0, 0.001, 31536000, 0, NULL, OPTIONAL) /* How long a delivery may run before its ids run again; nil: no limit. 0: nil. */ \
-    X(SECONDS, remember_score, 0, 0.001, 31536000, 0, NULL, OPTIONAL) /* How long after a run jobs of its id with the same or a lower score are refused; nil: never. 0: nil. */ \
+    X(SECONDS, remember_score, 0, 0.001, 31536000, 0, NULL, OPTIONAL) /* How long jobs not scored above a run are refused; nil: never. 0: nil. */ \
     X(FLAG, serial_shards, 0, 0, 1, 0, NULL, PLAIN) /* Whether ids of one shard run one after another. */ \
     X(SECONDS, morgue_max_age, 0, 0.001, 3153600000, 0, NULL, OPTIONAL) /* How long a dead id is kept in the morgue; nil: for ever. 0: nil. */ \
     X(COUNT, morgue_max_count, 0, 1, 1000000000, 0, NULL, OPTIONAL) /* How many dead ids the morgue keeps; nil: all. 0: nil. */ \
