@@ -335,6 +335,69 @@ static void test_a_mover_rests_behind_its_own_time_of_redis(void **state)
         fail_msg("the mover rested for %lld ms", (long long)rest_ms);
 }
 
+/* ---- What is broken -------------------------------------------------------------------------- */
+
+/* One that does not belong into shard 0 of five any more. */
+static const char *leaving(void)
+{
+    static char id[32];
+    int number = 0;
+    do
+        snprintf(id, sizeof id, "leaving-%d", number++);
+    while (seriatim_shard_of(id, strlen(id), 3) != 0 || seriatim_shard_of(id, strlen(id), 5) == 0);
+    return id;
+}
+
+/* Requests that movers send in a second. */
+static int64_t requests_of_a_second(live_node *n)
+{
+    int64_t until = live_now() + 1000, before = n->node->moves.serial;
+    while (live_now() < until)
+        live_step(n);
+    return n->node->moves.serial - before;
+}
+
+/* Ids of shard 0 that are to leave it, of those that push_new_ids has pushed. */
+static int waiting_to_leave(int count)
+{
+    char id[16];
+    int i, left = 0;
+    for (i = 0; i < count; i++) {
+        snprintf(id, sizeof id, "i%d", i);
+        left += seriatim_shard_of(id, strlen(id), 5) != 0 && is_at(0, "jobs", id);
+    }
+    return left;
+}
+
+/* It stays until its record is mended. */
+static void test_all_other_ids_move_beside_one_whose_record_cannot_be_read(void **state)
+{
+    enum { OTHERS = 200 };
+    fixture f = open_queue(3, "list");
+    int64_t until;
+    live_node n;
+    (void)state;
+    push(&f, leaving(), "1", later);
+    push_new_ids(&f, 0, OTHERS, later);
+    REDIS("HSET seriatim:{Q/0}:jobs %s garbage", leaving());
+    live_start(&n, "one", 3, 0, NULL);
+    live_await_shards(&n, 3);
+    reshard(&f, "5");
+    until = live_now() + MOST_MS;
+    while (waiting_to_leave(OTHERS) > 0) {
+        assert_true(live_now() < until);
+        live_step(&n);
+    }
+    assert_true(requests_of_a_second(&n) < 100);
+    assert_non_null(strstr(n.warning, "{Q/0}: an id does not move, because its record is broken: see seriatim check"));
+    assert_true(is_at(0, "jobs", leaving()));
+    assert_string_equal(kinds_found(&f, f.queue, 1), "unreadable stale");
+    step_until_layout(&n, " 5 3");
+    assert_true(is_at(seriatim_shard_of(leaving(), strlen(leaving()), 5), "dead", leaving()));
+    live_stop(&n);
+    close_queue(&f);
+}
+
 /* ---- Rests ----------------------------------------------------------------------------------- */
 
 /* Until when does the mover of shard 0 rest behind 10 ms? */
@@ -385,6 +448,7 @@ int main(void)
         cmocka_unit_test(test_batches_grow_though_none_is_short),
         cmocka_unit_test(test_a_mover_rests_behind_its_own_time_of_redis),
         cmocka_unit_test(test_a_mover_rests_while_jobs_of_other_shards_end),
+        cmocka_unit_test(test_all_other_ids_move_beside_one_whose_record_cannot_be_read),
     };
     return cmocka_run_group_tests(tests, start_server, stop_server);
 }

@@ -1,4 +1,5 @@
-/* test_reshard_ids.c - calls for single ids, and for whole queues, while ids move; against a real redis-server. */
+/* test_reshard_ids.c - calls for single ids, and for whole queues, while ids move, and ids whose keys are broken;
+ * against a real redis-server. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -10,6 +11,7 @@
 #include <string.h>
 
 #define SRT_SCRIPT_TEXTS
+#include "model/stored.h"
 #include "pop_fixture.h"
 #include "reshard_fixture.h"
 
@@ -164,6 +166,57 @@ static void test_a_popper_reports_to_the_shard_that_has_its_run(void **state)
     close_moving(&q);
 }
 
+/* What is broken: a record in jobs, one in the morgue, a run. */
+static void test_an_id_whose_record_cannot_be_read_stays_and_the_others_leave(void **state)
+{
+    fixture f = open_queue(3, "merge");
+    char waits[32], scheduled[32], broken[32], broken_dead[32], broken_run[32], words[200], *before[2], *after;
+    redisReply *batch;
+    move m;
+    (void)state;
+    foreign_id(scheduled, "scheduled");
+    foreign_id(broken, "broken");
+    foreign_id(broken_dead, "dead");
+    foreign_id(broken_run, "run");
+    foreign_id(waits, "waits");
+    schedule_one(&f, scheduled, "1", 3600);
+    push_failed(&f, broken, "1", 0, 3600);
+    push_failed(&f, waits, "1", 0, 3600);
+    push_failed(&f, broken_run, "1", 0, 3600);
+    push_failed(&f, broken_dead, "1", 0, 3600);
+    act_on(&f, SERIATIM_KILL, broken_dead);
+    schedule_one(&f, broken_dead, "2", 3600);
+    REDIS("HSET seriatim:{Q/0}:jobs %s %b", broken, "\x08garbage", (size_t)8);
+    REDIS("HSET seriatim:{Q/0}:dead %s %b", broken_dead, "", (size_t)0);
+    REDIS("HSET seriatim:{Q/0}:running %s %b", broken_run, "", (size_t)0);
+    before[0] = stored(0, scheduled);
+    before[1] = stored(0, broken_dead);
+    move_begin(&m, 4);
+    snprintf(words, sizeof words, "%s %s %s %s %s", scheduled, broken, broken_dead, broken_run, waits);
+    batch = depart(&m, 0, words);
+    assert_int_equal(batch->elements, 3 + 3 * 2);
+    assert_int_equal(batch->element[2]->integer, 2 * SRT_STAYS_BROKEN + 1);
+    assert_true(bring(&m, 0, batch));
+    freeReplyObject(batch);
+    after = stored_of(scheduled, 4);
+    assert_string_equal(after, before[0]);
+    free(after);
+    assert_true(is_stored(seriatim_shard_of(waits, strlen(waits), 4), waits));
+    assert_true(is_stored(0, broken));
+    after = stored(0, broken_dead);
+    assert_string_equal(after, before[1]);
+    free(after);
+    assert_int_equal(move_source(&m, 0), 0);
+    free(before[0]);
+    free(before[1]);
+    assert_string_equal(kinds_found(&f, f.queue, 1), "unreadable run stale");
+    assert_string_equal(kinds_found(&f, f.queue, 1), "index"); /* when the id died, which was that of its record */
+    move_all(&m);
+    assert_string_equal(kinds_found(&f, f.queue, 0), "");
+    assert_string_equal(payloads(&f, SERIATIM_MORGUE_FETCH, broken), "\x08garbage");
+    close_queue(&f);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -174,6 +227,7 @@ int main(void)
         cmocka_unit_test(test_a_whole_queue_is_seen_in_all_of_its_shards),
         cmocka_unit_test(test_an_action_on_a_whole_queue_passes_over_no_id),
         cmocka_unit_test(test_a_popper_reports_to_the_shard_that_has_its_run),
+        cmocka_unit_test(test_an_id_whose_record_cannot_be_read_stays_and_the_others_leave),
     };
     return cmocka_run_group_tests(tests, start_server, stop_server);
 }

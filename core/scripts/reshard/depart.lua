@@ -6,7 +6,8 @@
 --       2 '': ids whose run has ended since they were to leave, whatever their destinations: no claim takes them any more
 -- Returns {sequence of the batch ('0': there is none), tick, ids that stay, id, part, letters, ...}: part is for arrive.lua; letters: what
 --   of it goes in slices before (parts.lua). ids that stay: they run, and leave with a later batch when their run has ended, or a
---   node has to tell of them. A batch ends at some 256 KiB or 500 scheduled payloads, and takes no more than
+--   node has to tell of them; and STAYS_BROKEN for each whose record cannot be read, which stays until check has mended it.
+--   A batch ends at some 256 KiB or 500 scheduled payloads, and takes no more than
 --   256 KiB, or one, of notices; what it leaves is to be given again. The id '' is the shard itself: its part
 --   is for each destination, also where no batch is open.
 local BATCH, FEW, FEW_BYTES = {bytes = 262144, scheduled = 500}, 16, 16384
@@ -66,14 +67,27 @@ probe_scores()
 probe_notices()
 call('ZCARD', PREFIX .. 'moving')
 local has = {scheduled = call('ZCARD', SCHEDULED) > 0, scores = call('HLEN', SCORES) > 0, events = call('ZCARD', PREFIX .. 'traced') > 0}
-local records, dead = call('HMGET', JOBS, unpack(ids)), call('HMGET', DEAD, unpack(ids))
-for i = 1, #ids do
-  if records[i] and byte(records[i]) >= RECORD_SPILLED then probe_spill(first, {ids[i]}) end
-  if dead[i] and byte(dead[i]) >= RECORD_SPILLED then probe_spill(morgue, {ids[i]}) end
-  if has.scheduled then probe_scheduled({ids[i]}) end
-  if has.events then call('LLEN', PREFIX .. 'events:' .. ids[i]) end
-  for _, extra in ipairs(extras[ids[i]]) do
-    if type(extra) == 'table' then call('ZCARD', OUTBOX .. extra[1]) end
+local stored = {jobs = call('HMGET', JOBS, unpack(ids)), dead = call('HMGET', DEAD, unpack(ids)), waiting = {}, corpses = {}, broken = {}}
+do
+  -- An error behind the first write would lose what was taken of other ids, so records are read before it.
+  local function read_one(i, store, record)
+    local ok, r = pcall(read, record)
+    if not ok then
+      stored.broken[i] = true
+    elseif not r.entries then
+      probe_spill(store, {ids[i]})
+    end
+    return r
+  end
+
+  for i = 1, #ids do
+    if stored.jobs[i] then stored.waiting[i] = read_one(i, first, stored.jobs[i]) end
+    if stored.dead[i] then stored.corpses[i] = read_one(i, morgue, stored.dead[i]) end
+    if has.scheduled then probe_scheduled({ids[i]}) end
+    if has.events then call('LLEN', PREFIX .. 'events:' .. ids[i]) end
+    for _, extra in ipairs(extras[ids[i]]) do
+      if type(extra) == 'table' then call('ZCARD', OUTBOX .. extra[1]) end
+    end
   end
 end
 open_for_writing()
@@ -86,8 +100,7 @@ local function remove(command, key, member)
   table.insert(removals[key], member)
 end
 
-local function take_waiting(id, record, part)
-  local r = read(record)
+local function take_waiting(id, record, r, part)
   part.j = record
   if r.place == PLACE_PARKED then part.p = call('ZSCORE', PARKED, id) end
   unplace(id, r, remove)
@@ -95,11 +108,11 @@ local function take_waiting(id, record, part)
   return r.entries and '' or 'w'
 end
 
-local function take_dead(id, record, part)
+local function take_dead(id, record, r, part)
   part.d, part.t = record, call('ZSCORE', DIED, id)
   remove('HDEL', DEAD, id)
   remove('ZREM', DIED, id)
-  return read(record).entries and '' or 'd'
+  return r.entries and '' or 'd'
 end
 
 local function take_scheduled(id, part)
@@ -170,11 +183,15 @@ for i = 1, #ids do
   local id = ids[i]
   if runs[i] then
     staying = staying + 1
-    if digit_of(runs[i]) < RUN_TO_LEAVE then call('HSET', RUNNING, id, char(48 + digit_of(runs[i]) + RUN_TO_LEAVE) .. sub(runs[i], 2)) end
+    if runs[i] ~= '' and digit_of(runs[i]) < RUN_TO_LEAVE then
+      call('HSET', RUNNING, id, char(48 + digit_of(runs[i]) + RUN_TO_LEAVE) .. sub(runs[i], 2))
+    end
+  elseif stored.broken[i] then
+    staying = staying + STAYS_BROKEN
   elseif bytes < BATCH.bytes and taken.scheduled < BATCH.scheduled then
     local part, letters = {}, ''
-    if records[i] then letters = take_waiting(id, records[i], part) end
-    if dead[i] then letters = letters .. take_dead(id, dead[i], part) end
+    if stored.jobs[i] then letters = take_waiting(id, stored.jobs[i], stored.waiting[i], part) end
+    if stored.dead[i] then letters = letters .. take_dead(id, stored.dead[i], stored.corpses[i], part) end
     letters = letters .. take_scheduled(id, part)
     take_beside(id, part)
     if next(part) then

@@ -150,6 +150,12 @@
 #define SRT_SAYS_POSTPONED 8 /* a scheduled payload could not arrive, because the record of its id cannot be read */
 #define SRT_SAYS_STALE 16    /* of a claim: once for each scheduled payload that was stale at its arrival */
 
+/*
+ * What a departure says of the ids that stay: how many run, or have a notice of a living node, and this much for each
+ * whose record is broken.
+ */
+#define SRT_STAYS_BROKEN 1000
+
 /* ---- A two-phase commit set (an Ick) ----------------------------------------------------------- */
 
 #define SRT_ICK_VERSION "ick.v2" /* "ick.v1" is what the Redis::Ick gem stores */

@@ -9,7 +9,7 @@
 #define MOVE_RETRY_MOST_MS 1000
 #define MOVE_SCAN_REST_MS 5    /* behind so much of a scan the mover rests */
 #define MOVE_SCAN_CALL_MS 2    /* of Redis that a call of it takes at most */
-#define MOVE_SCAN_AGAIN_MS 100 /* between scans that find only ids that run */
+#define MOVE_SCAN_AGAIN_MS 100 /* between scans that find only ids that stay */
 
 static const char *const move_kinds[] = {"jobs", "scheduled", "dead", "scores", "events", "notices", "outboxes"};
 #define MOVE_KINDS (sizeof move_kinds / sizeof *move_kinds)
@@ -234,13 +234,14 @@ static unsigned fullest(const srt_mover *m)
 }
 
 /*
- * A scan that has found something is repeated: at once if ids have left, or else, because all of them run, after a
- * while, the longer its calls took the later.
+ * A scan that has found something is repeated: at once if ids have left, or else, because all of them run or are
+ * broken, after a while, the longer its calls took the later.
  */
 static void mover_scan_ended(srt_node *n, srt_shard *s, int64_t now)
 {
     srt_mover *m = s->mover;
-    int64_t pause = m->has_moved ? 0 : 4 * m->scan_ms > MOVE_SCAN_AGAIN_MS ? 4 * m->scan_ms : MOVE_SCAN_AGAIN_MS;
+    int64_t least = m->has_broken ? SRT_MOVE_REFUSED_MS : MOVE_SCAN_AGAIN_MS;
+    int64_t pause = m->has_moved ? 0 : 4 * m->scan_ms > least ? 4 * m->scan_ms : least;
     if (m->listed == 0) {
         srt_move_go(n, s, SRT_MOVE_TICK, now);
         return;

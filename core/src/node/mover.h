@@ -65,6 +65,8 @@ struct srt_mover {
     int64_t scan_asked, scan_ms;  /* when its last call was sent, and how long its calls have taken */
     int64_t unrested_ms;          /* of them, since the mover has rested */
     int has_moved;                /* a batch of what it has found has left */
+    int has_broken;               /* an id that it has found stays, because its record is broken */
+    int64_t broken_told;          /* when that is said again */
     size_t listed;                /* ids that it has found */
     srt_move_id **found;          /* of each destination: ids that no batch has taken */
     unsigned *found_counts;       /* their number */

@@ -3,6 +3,8 @@
 
 #include <string.h>
 
+#include "model/stored.h"
+
 #define BATCH_SHORT_MS 10      /* a batch that took less is followed by one twice as large */
 #define BATCH_LONG_MS 40       /* and one that took more by one half as large: an id stands still for less than 50 ms */
 #define BATCH_STEP 10          /* ids by which any other is followed by a larger one */
@@ -12,6 +14,7 @@
 #define BATCH_MOST 100
 #define BATCH_ID_BYTES 16384 /* of the ids of a batch: depart.lua tests each where it belongs */
 #define BATCH_FULL_MS 1000   /* until a Redis that is full is tried again */
+#define BROKEN_MS 60000      /* until it is said again that a record is broken */
 #define CATCH_MS 5           /* until ids are looked for again that ran when they were to leave; it doubles */
 #define CATCH_MOST_MS 100
 #define CATCH_REST 3 /* times as long as one took: until the next one of any mover */
@@ -167,17 +170,34 @@ static void caught_nothing(srt_node *n, srt_shard *s, int64_t now)
     catch_ended(n, s, now);
 }
 
+/* It stays until somebody mends it; the others leave. */
+static void broken_stays(srt_node *n, srt_shard *s, int64_t now)
+{
+    srt_mover *m = s->mover;
+    m->has_broken = 1;
+    if (now < m->broken_told)
+        return;
+    m->broken_told = now + BROKEN_MS;
+    srt_node_tell(n, SERIATIM_EVENT_WARNING, 1,
+                  "shard %.*s: an id does not move, because its record is broken: see seriatim check",
+                  (int)s->keys->prefix.len - 1, s->keys->prefix.data);
+}
+
 void srt_move_opened(srt_node *n, srt_shard *s, const srt_reply *reply, int64_t now)
 {
     srt_mover *m = s->mover;
+    int64_t stay;
     if (!srt_move_is_list(n, s, reply, 3, now))
         return;
-    if (srt_token_int(&reply->tokens[3]) > 0)
+    stay = srt_token_int(&reply->tokens[3]);
+    if (stay % SRT_STAYS_BROKEN > 0)
         catch_soon(m, now);
+    if (stay >= SRT_STAYS_BROKEN)
+        broken_stays(n, s, now);
     if (srt_token_int(&reply->tokens[1]) == 0) {
         if (m->caught)
             caught_nothing(n, s, now);
-        n->moves.table->choose(n, s, now); /* all of these ids run, or have gone */
+        n->moves.table->choose(n, s, now); /* all of these ids stay, or have gone */
         return;
     }
     if (batch_take(n, m, reply) != SERIATIM_OK || !m->batch) {

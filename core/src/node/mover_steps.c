@@ -79,6 +79,7 @@ void srt_move_scan_begin(srt_mover *m)
     m->scanning = 0;
     m->scan_ms = 0;
     m->has_moved = 0;
+    m->has_broken = 0;
     m->listed = 0;
     srt_bytes_clear(&m->cursor);
 }
