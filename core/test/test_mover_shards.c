@@ -398,6 +398,44 @@ static void test_all_other_ids_move_beside_one_whose_record_cannot_be_read(void 
     close_queue(&f);
 }
 
+/* Another payload of a batch is lost each time that the mover copies it. */
+static void test_a_mover_pauses_where_payloads_of_a_batch_are_missing(void **state)
+{
+    fixture f = open_queue(3, "list");
+    int64_t until = 0, before = 0;
+    char payload[16];
+    live_node n;
+    size_t i;
+    (void)state;
+    done(&f, seriatim_push_begin(f.client, f.queue));
+    for (i = 0; i < 600; i++) {
+        snprintf(payload, sizeof payload, "p%d", (int)i);
+        add(&f, leaving(), strlen(leaving()), payload, later);
+    }
+    done(&f, seriatim_push_send(f.client));
+    live_start(&n, "one", 3, 0, NULL);
+    live_await_shards(&n, 3);
+    reshard(&f, "5");
+    while (until == 0 || live_now() < until) {
+        for (i = 0; i < n.node->shard_count; i++) {
+            const srt_mover *m = n.node->shards[i]->mover;
+            if (!m || m->step != SRT_MOVE_SLICE_IN)
+                continue;
+            REDIS("ZREMRANGEBYRANK seriatim:{Q/0}:spill:%s 0 0", leaving());
+            if (until == 0) {
+                until = live_now() + 1000;
+                before = n.node->moves.serial;
+            }
+        }
+        live_step(&n);
+    }
+    assert_true(n.node->moves.serial - before < 100);
+    live_move(&n, 1, 5);
+    assert_string_equal(kinds_found(&f, f.queue, 0), "");
+    live_stop(&n);
+    close_queue(&f);
+}
+
 /* ---- Rests ----------------------------------------------------------------------------------- */
 
 /* Until when does the mover of shard 0 rest behind 10 ms? */
@@ -449,6 +487,7 @@ int main(void)
         cmocka_unit_test(test_a_mover_rests_behind_its_own_time_of_redis),
         cmocka_unit_test(test_a_mover_rests_while_jobs_of_other_shards_end),
         cmocka_unit_test(test_all_other_ids_move_beside_one_whose_record_cannot_be_read),
+        cmocka_unit_test(test_a_mover_pauses_where_payloads_of_a_batch_are_missing),
     };
     return cmocka_run_group_tests(tests, start_server, stop_server);
 }

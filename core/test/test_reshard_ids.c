@@ -217,6 +217,115 @@ static void test_an_id_whose_record_cannot_be_read_stays_and_the_others_leave(vo
     close_queue(&f);
 }
 
+/* An id with as many payloads in a key of its own, waiting and dead. */
+static void push_spilled(const fixture *f, char id[32], const char *name, int payloads)
+{
+    static const push_options failed = {.delay = 3600, .retry_count = 3};
+    char payload[16];
+    int round, i;
+    foreign_id(id, name);
+    for (round = 0; round < 2; round++) {
+        done(f, seriatim_push_begin(f->client, f->queue));
+        for (i = 0; i < payloads; i++) {
+            snprintf(payload, sizeof payload, "p%d", i);
+            add(f, id, strlen(id), payload, failed);
+        }
+        done(f, seriatim_push_send(f->client));
+        if (round == 0)
+            act_on(f, SERIATIM_KILL, id);
+    }
+}
+
+static long long spilled(unsigned shard, const char *key, const char *id)
+{
+    redisReply *reply = redis("ZCARD seriatim:{Q/%u}:%s:%s", shard, key, id);
+    long long count = reply->integer;
+    freeReplyObject(reply);
+    return count;
+}
+
+static void lose_some(const char *id)
+{
+    REDIS("ZREMRANGEBYRANK seriatim:{Q/0}:spill:%s 0 0", id);
+    REDIS("ZREMRANGEBYRANK seriatim:{Q/0}:deadspill:%s 0 1", id);
+}
+
+static void test_an_id_that_has_lost_payloads_leaves_with_the_others(void **state)
+{
+    fixture f = open_queue(3, "merge");
+    char id[32];
+    unsigned target;
+    redisReply *batch;
+    move m;
+    (void)state;
+    push_spilled(&f, id, "spilled", 300);
+    target = seriatim_shard_of(id, strlen(id), 4);
+    lose_some(id);
+    move_begin(&m, 4);
+    batch = depart(&m, 0, id);
+    m.until = 100; /* calls: an arrival that is refused is not repeated for ever */
+    assert_true(bring(&m, 0, batch));
+    freeReplyObject(batch);
+    assert_int_equal(spilled(target, "spill", id), 299);
+    assert_int_equal(spilled(target, "deadspill", id), 298);
+    assert_int_equal(findings(&f, 0), 0);
+    move_all(&m);
+    close_queue(&f);
+}
+
+/* Its record says nothing that could run: whoever repairs the shard is to see that payloads were lost. */
+static void test_an_id_that_has_lost_all_payloads_stays(void **state)
+{
+    fixture f = open_queue(3, "merge");
+    char id[32];
+    redisReply *batch;
+    move m;
+    (void)state;
+    push_spilled(&f, id, "spilled", 300);
+    REDIS("DEL seriatim:{Q/0}:spill:%s", id);
+    move_begin(&m, 4);
+    batch = depart(&m, 0, id);
+    assert_string_equal(batch->element[0]->str, "0");
+    assert_int_equal(batch->element[2]->integer, SRT_STAYS_BROKEN);
+    freeReplyObject(batch);
+    assert_string_equal(kinds_found(&f, f.queue, 1), "payloads");
+    move_all(&m);
+    assert_int_equal(spilled(seriatim_shard_of(id, strlen(id), 4), "deadspill", id), 300);
+    assert_int_equal(findings(&f, 0), 0);
+    close_queue(&f);
+}
+
+/* Who asks for an open batch again is told of what is there. */
+static void test_a_batch_that_has_lost_payloads_arrives_with_the_others(void **state)
+{
+    fixture f = open_queue(3, "merge");
+    char id[32], all_lost[32], both[80];
+    unsigned target;
+    redisReply *batch;
+    move m;
+    (void)state;
+    push_spilled(&f, id, "spilled", 300);
+    push_spilled(&f, all_lost, "empty", 300);
+    target = seriatim_shard_of(id, strlen(id), 4);
+    move_begin(&m, 4);
+    snprintf(both, sizeof both, "%s %s", id, all_lost);
+    freeReplyObject(depart(&m, 0, both));
+    lose_some(id);
+    REDIS("DEL seriatim:{Q/0}:spill:%s", all_lost);
+    batch = depart(&m, 0, "");
+    m.until = 100;
+    assert_true(bring(&m, 0, batch));
+    freeReplyObject(batch);
+    assert_int_equal(spilled(target, "spill", id), 299);
+    assert_int_equal(spilled(target, "deadspill", id), 298);
+    target = seriatim_shard_of(all_lost, strlen(all_lost), 4);
+    assert_int_equal(spilled(target, "deadspill", all_lost), 300);
+    assert_string_equal(payloads(&f, SERIATIM_FETCH, all_lost), "-");
+    assert_int_equal(findings(&f, 0), 0);
+    move_all(&m);
+    close_queue(&f);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -228,6 +337,9 @@ int main(void)
         cmocka_unit_test(test_an_action_on_a_whole_queue_passes_over_no_id),
         cmocka_unit_test(test_a_popper_reports_to_the_shard_that_has_its_run),
         cmocka_unit_test(test_an_id_whose_record_cannot_be_read_stays_and_the_others_leave),
+        cmocka_unit_test(test_an_id_that_has_lost_payloads_leaves_with_the_others),
+        cmocka_unit_test(test_an_id_that_has_lost_all_payloads_stays),
+        cmocka_unit_test(test_a_batch_that_has_lost_payloads_arrives_with_the_others),
     };
     return cmocka_run_group_tests(tests, start_server, stop_server);
 }

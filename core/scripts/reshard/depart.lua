@@ -6,7 +6,8 @@
 --       2 '': ids whose run has ended since they were to leave, whatever their destinations: no claim takes them any more
 -- Returns {sequence of the batch ('0': there is none), tick, ids that stay, id, part, letters, ...}: part is for arrive.lua; letters: what
 --   of it goes in slices before (parts.lua). ids that stay: they run, and leave with a later batch when their run has ended, or a
---   node has to tell of them; and STAYS_BROKEN for each whose record cannot be read, which stays until check has mended it.
+--   node has to tell of them; and STAYS_BROKEN for each whose record cannot be read, or has no payloads, which stays until check
+--   has mended it.
 --   A batch ends at some 256 KiB or 500 scheduled payloads, and takes no more than
 --   256 KiB, or one, of notices; what it leaves is to be given again. The id '' is the shard itself: its part
 --   is for each destination, also where no batch is open.
@@ -29,6 +30,38 @@ local function answer_of(batch)
 end
 
 local open_batch = call('HGETALL', LEAVING)
+do
+  -- Where payloads were lost since the batch was opened (evicted, removed by hand), it would never arrive: its parts count what is there.
+  local STORES = {w = first, d = morgue, s = {spill = LEFT_SCHED, map = LEFT_SCHEDMAP}}
+  local function recount(id, text)
+    local part, letters = open_part(text)
+    local left, is_other = '', false
+    for letter, name in string.gmatch('wj dd sn', '(%l)(%l)') do
+      local store, is_there = STORES[letter], has_letter(letters, letter)
+      local count, r = is_there and call('ZCARD', store.spill .. id) or 0, is_there and letter ~= 's' and read(part[name]) or nil
+      if is_there and count ~= (r and r.count or part.n) then
+        is_other = true
+        if r then r.count = count end
+        part[name] = count > 0 and (r and spilled_head(store, id, r) or count) or nil
+        if count == 0 then call('UNLINK', store.map .. id) end
+      end
+      if count > 0 then left = left .. letter end
+    end
+    return is_other and left .. ' ' .. cmsgpack.pack(part) or text
+  end
+
+  for i = 1, #open_batch, 2 do
+    local id, text = open_batch[i], open_batch[i + 1]
+    if id ~= '' and letters_of(text) ~= '' then
+      local counted = recount(id, text)
+      if counted ~= text then
+        open_for_writing()
+        call('HSET', LEAVING, id, counted)
+        open_batch[i + 1] = counted
+      end
+    end
+  end
+end
 if open_batch[1] or not ARGV[2] then return answer_of(open_batch) end
 local is_foreign = foreign_test()
 if not is_foreign then return answer_of({}) end
@@ -69,20 +102,23 @@ call('ZCARD', PREFIX .. 'moving')
 local has = {scheduled = call('ZCARD', SCHEDULED) > 0, scores = call('HLEN', SCORES) > 0, events = call('ZCARD', PREFIX .. 'traced') > 0}
 local stored = {jobs = call('HMGET', JOBS, unpack(ids)), dead = call('HMGET', DEAD, unpack(ids)), waiting = {}, corpses = {}, broken = {}}
 do
-  -- An error behind the first write would lose what was taken of other ids, so records are read before it.
-  local function read_one(i, store, record)
-    local ok, r = pcall(read, record)
-    if not ok then
-      stored.broken[i] = true
-    elseif not r.entries then
-      probe_spill(store, {ids[i]})
+  -- An error behind the first write would lose what was taken of other ids, so records are read before it. A spilled one leaves with
+  -- the payloads that are there, as arrive.lua counts them; one without any stays, so that check says what was lost.
+  local function read_one(i, store, records)
+    local ok, r = pcall(read, records[i])
+    local count = ok and not r.entries and call('ZCARD', store.spill .. ids[i])
+    if count then call('HLEN', store.map .. ids[i]) end
+    stored.broken[i] = stored.broken[i] or not ok or count == 0
+    if count and count > 0 and count ~= r.count then
+      r.count = count
+      records[i] = spilled_head(store, ids[i], r)
     end
     return r
   end
 
   for i = 1, #ids do
-    if stored.jobs[i] then stored.waiting[i] = read_one(i, first, stored.jobs[i]) end
-    if stored.dead[i] then stored.corpses[i] = read_one(i, morgue, stored.dead[i]) end
+    if stored.jobs[i] then stored.waiting[i] = read_one(i, first, stored.jobs) end
+    if stored.dead[i] then stored.corpses[i] = read_one(i, morgue, stored.dead) end
     if has.scheduled then probe_scheduled({ids[i]}) end
     if has.events then call('LLEN', PREFIX .. 'events:' .. ids[i]) end
     for _, extra in ipairs(extras[ids[i]]) do

@@ -83,6 +83,7 @@ struct srt_mover {
     srt_bytes slice;
     int64_t opened_at;
     int has_slices;
+    int missing;        /* how often payloads of it were missing at the arrival */
     int64_t cost_us;    /* of Redis, about: of a batch without slices */
     int caught;         /* it was opened by SRT_MOVE_CATCH */
     int64_t catch_at;   /* when such ids are looked for again */

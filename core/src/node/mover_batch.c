@@ -131,6 +131,7 @@ static int batch_take(srt_node *n, srt_mover *m, const srt_reply *reply)
         return status == SERIATIM_OK ? SERIATIM_PROTOCOL : status;
     memcpy(m->sequence, t[1].data, t[1].len + 1);
     m->has_slices = 0;
+    m->missing = 0;
     m->cost_us = 0;
     for (i = 4; i + 2 < reply->count; i += 3) {
         unsigned target = seriatim_shard_of(t[i].data, t[i].len, m->layout.shards);
@@ -269,6 +270,21 @@ static void sliced_in(srt_node *n, srt_shard *s, int64_t now)
     slice_on(n, s, now);
 }
 
+/*
+ * A failover has forgotten them, so they are copied again. If they are missing then, too, the source has lost some: the
+ * departure that is asked for an open batch counts them anew. Meanwhile other movers get their turn.
+ */
+static void slices_missing(srt_node *n, srt_shard *s, int64_t now)
+{
+    if (++s->mover->missing == 1) {
+        srt_move_bring(n, s, now);
+        return;
+    }
+    srt_node_tell(n, SERIATIM_EVENT_WARNING, 1, "shard %.*s: ids do not move: payloads of a batch are missing",
+                  (int)s->keys->prefix.len - 1, s->keys->prefix.data);
+    srt_move_anew(n, s, SRT_MOVE_REFUSED_MS, now);
+}
+
 /* {OK}, {AGAIN}: it was there already, {MORE}: to be sent again, {SLICES, id}: payloads are missing */
 static void arrived(srt_node *n, srt_shard *s, const srt_reply *reply, int64_t now)
 {
@@ -278,7 +294,7 @@ static void arrived(srt_node *n, srt_shard *s, const srt_reply *reply, int64_t n
     if (srt_token_is(&t[1], "MORE"))
         srt_move_go(n, s, SRT_MOVE_ARRIVE, now);
     else if (srt_token_is(&t[1], "SLICES"))
-        srt_move_bring(n, s, now);
+        slices_missing(n, s, now);
     else
         srt_move_make_sure(n, s, SRT_MOVE_ARRIVED, now);
 }
