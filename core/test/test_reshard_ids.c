@@ -217,6 +217,59 @@ static void test_an_id_whose_record_cannot_be_read_stays_and_the_others_leave(vo
     close_queue(&f);
 }
 
+/*
+ * The first call of a deletion unlinks the payloads, later ones remove their entries: the client has died in between.
+ * left: entries that leave with the id; few of them go in its part, many in slices.
+ */
+static void deleted_payloads_stay_deleted(int left)
+{
+    enum { A_CALL = 500 }; /* entries that a call removes */
+    fixture f = open_queue(3, "merge");
+    char id[32], generation[64], payload[16], *after;
+    unsigned target;
+    redisReply *reply;
+    move m;
+    int i;
+    foreign_id(id, "scheduled");
+    target = seriatim_shard_of(id, strlen(id), 4);
+    done(&f, seriatim_push_begin(f.client, f.queue));
+    for (i = 0; i < A_CALL + left; i++) {
+        snprintf(payload, sizeof payload, "p%d", i);
+        add_scheduled(&f, id, payload, strlen(payload), 3600);
+    }
+    done(&f, seriatim_push_send(f.client));
+    move_begin(&m, 4);
+    snprintf(generation, sizeof generation, "%s here 5", m.generation);
+    reply = ON_SHARD(0, delete, generation, "", "", "merge", id);
+    assert_string_equal(reply->element[1]->str, "more");
+    freeReplyObject(reply);
+    assert_int_equal(number("ZCARD seriatim:{Q/0}:scheduled"), left);
+    schedule_one(&f, id, "later", 3600);
+    move_all(&m);
+    assert_int_equal(number("ZCARD seriatim:{Q/0}:scheduled"), 0);
+    after = stored(target, id);
+    assert_non_null(strstr(after, "later"));
+    free(after);
+    reply = redis("HLEN seriatim:{Q/%u}:schedmap:%s", target, id);
+    assert_int_equal(reply->integer, 1);
+    freeReplyObject(reply);
+    reply = redis("ZCARD seriatim:{Q/%u}:sched:%s", target, id);
+    assert_int_equal(reply->integer, 1);
+    freeReplyObject(reply);
+    reply = redis("ZCARD seriatim:{Q/%u}:scheduled", target);
+    assert_int_equal(reply->integer, 1);
+    freeReplyObject(reply);
+    assert_string_equal(kinds_found(&f, f.queue, 0), "");
+    close_queue(&f);
+}
+
+static void test_scheduled_payloads_whose_deletion_was_not_ended_arrive_nowhere(void **state)
+{
+    (void)state;
+    deleted_payloads_stay_deleted(10);
+    deleted_payloads_stay_deleted(600);
+}
+
 /* An id with as many payloads in a key of its own, waiting and dead. */
 static void push_spilled(const fixture *f, char id[32], const char *name, int payloads)
 {
@@ -340,6 +393,7 @@ int main(void)
         cmocka_unit_test(test_an_id_that_has_lost_payloads_leaves_with_the_others),
         cmocka_unit_test(test_an_id_that_has_lost_all_payloads_stays),
         cmocka_unit_test(test_a_batch_that_has_lost_payloads_arrives_with_the_others),
+        cmocka_unit_test(test_scheduled_payloads_whose_deletion_was_not_ended_arrive_nowhere),
     };
     return cmocka_run_group_tests(tests, start_server, stop_server);
 }

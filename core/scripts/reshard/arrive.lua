@@ -122,17 +122,20 @@ local function arrive_score(id, packed)
   end
 end
 
--- given: {stamp, deliver_at, text, ...}
+-- given: {stamp, deliver_at, text, ...}. An entry without a text is of a payload that was deleted (delete.lua), and goes nowhere.
 local function schedule_all(id, given)
   local entries, own, texts = {}, {}, {}
   for i = 1, #given, 3 do
-    local stamp, time = given[i], format('%.0f', tonumber(given[i + 1]))
-    local n = #own
-    entries[n + 1], entries[n + 2] = time, stamp .. id
-    own[n + 1], own[n + 2] = time, stamp
-    texts[n + 1], texts[n + 2] = stamp, given[i + 2]
-    delivers = min(delivers, tonumber(time))
+    if given[i + 2] ~= '' then
+      local stamp, time = given[i], format('%.0f', tonumber(given[i + 1]))
+      local n = #own
+      entries[n + 1], entries[n + 2] = time, stamp .. id
+      own[n + 1], own[n + 2] = time, stamp
+      texts[n + 1], texts[n + 2] = stamp, given[i + 2]
+      delivers = min(delivers, tonumber(time))
+    end
   end
+  if not own[1] then return end
   call('ZADD', SCHEDULED, unpack(entries))
   call('ZADD', SCHED .. id, unpack(own))
   call('HSET', SCHEDMAP .. id, unpack(texts))
