@@ -228,6 +228,28 @@ static void test_a_queue_goes_on_after_its_deletion_was_broken_off(void **state)
     close_queue(&f);
 }
 
+/* A deletion closes all shards that the queue ever had, also those that its layout lacks. */
+static void test_a_queue_whose_deletion_was_refused_can_be_given_the_shards_that_it_had(void **state)
+{
+    fixture f = open_queue(5, "list"), other = another(3, "list");
+    char id[16];
+    int i;
+    (void)state;
+    push(&f, "a", "1", none);
+    assert_int_equal(delete_queue(&f, 1), SERIATIM_OK);
+    push(&other, "a", "1", none);
+    assert_int_equal(delete_queue(&f, 0), SERIATIM_INVALID);
+    assert_string_equal(layout_text(), "3 3 3");
+    assert_int_equal(act_on(&f, SERIATIM_RESHARD, "5"), 1);
+    for (i = 0; i < 30; i++) {
+        snprintf(id, sizeof id, "id-%d", i);
+        push(&other, id, "1", none);
+    }
+    assert_int_equal(metrics(&f).length, 31);
+    seriatim_link_free(other.link);
+    close_queue(&f);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -235,6 +257,7 @@ int main(void)
         cmocka_unit_test(test_a_queue_of_many_ids_is_deleted_in_slices),
         cmocka_unit_test(test_r_queue_2_a_served_queue_is_not_deleted),
         cmocka_unit_test(test_a_queue_goes_on_after_its_deletion_was_broken_off),
+        cmocka_unit_test(test_a_queue_whose_deletion_was_refused_can_be_given_the_shards_that_it_had),
         cmocka_unit_test(test_r_settings_1_a_queue_keeps_the_settings_of_its_first_worker),
         cmocka_unit_test(test_r_settings_2_a_client_sees_changed_settings),
         cmocka_unit_test(test_a_setting_of_a_later_version_is_not_acted_by),

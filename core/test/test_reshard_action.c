@@ -16,6 +16,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#define SRT_SCRIPT_TEXTS
 #include "live_node.h"
 #include "model/stored.h"
 #include "port.h"
@@ -262,6 +263,27 @@ static void test_r_reshard_3_an_action_that_ended_early_is_brought_to_its_end(vo
     close_queue(&f);
 }
 
+/* Whoever began the move died behind its first write as well, so the servers open the shards. */
+static void test_r_reshard_3_servers_open_shards_that_were_closed_for_a_deletion(void **state)
+{
+    fixture f = open_queue(3, "list");
+    redisReply *time;
+    live_node n;
+    unsigned shard;
+    (void)state;
+    fill_waiting(&f);
+    for (shard = 0; shard < 2; shard++)
+        freeReplyObject(ON_SHARD(shard, close, "2"));
+    time = redis("TIME");
+    REDIS("SET seriatim:{Q}:layout %s%06d%s", time->element[0]->str, atoi(time->element[1]->str), " 5 4 3 5");
+    freeReplyObject(time);
+    live_start(&n, "mover", 3, 0, NULL);
+    live_move(&n, 1, 5);
+    assert_int_equal(stored_in(5), IDS);
+    live_stop(&n);
+    close_queue(&f);
+}
+
 /* Shards that the queue had before are paused as those that it has. */
 static void test_r_reshard_4_a_paused_queue_stays_paused_and_another_is_not(void **state)
 {
@@ -373,6 +395,7 @@ int main(void)
         cmocka_unit_test(test_r_reshard_1_servers_move_the_ids_and_metrics_say_how_far_they_are),
         cmocka_unit_test(test_r_reshard_1_metrics_count_ids_that_have_moved),
         cmocka_unit_test(test_r_reshard_3_an_action_that_ended_early_is_brought_to_its_end),
+        cmocka_unit_test(test_r_reshard_3_servers_open_shards_that_were_closed_for_a_deletion),
         cmocka_unit_test(test_r_reshard_4_a_paused_queue_stays_paused_and_another_is_not),
         cmocka_unit_test(test_r_reshard_2_the_largest_number_of_shards_is_taken),
         cmocka_unit_test(test_r_reshard_6_explain_says_that_an_id_is_to_move_or_on_its_way),

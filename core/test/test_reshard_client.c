@@ -276,6 +276,23 @@ static void test_a_push_of_few_jobs_or_of_an_outbox_does_not_ask(void **state)
     seriatim_client_free(outbox);
 }
 
+/* A deletion, whose process has died, closed the shard before the layout was replaced. */
+static void test_a_push_to_a_closed_shard_waits_until_it_is_turned(void **state)
+{
+    seriatim_client *c = client_that_pushes(1, NULL);
+    (void)state;
+    sends(c, 1, "2 here");
+    hears_times(c, 1, "-GENERATION -2\r\n");
+    assert_true(srt_client_sleeps(c) >= 0);
+    srt_client_wake(c);
+    shows(c, 0, "seriatim:{Q}:layout");
+    sends(c, 1, "2 here");
+    hears_times(c, 1, "$5\r\n1 1 0\r\n");
+    assert_int_equal(srt_client_status(c), SERIATIM_OK);
+    assert_int_equal(seriatim_push_result(c).added, 1);
+    seriatim_client_free(c);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -288,6 +305,7 @@ int main(void)
         cmocka_unit_test(test_a_push_goes_to_the_old_shard_if_an_id_is_there),
         cmocka_unit_test(test_jobs_of_one_id_go_the_same_way),
         cmocka_unit_test(test_a_push_of_few_jobs_or_of_an_outbox_does_not_ask),
+        cmocka_unit_test(test_a_push_to_a_closed_shard_waits_until_it_is_turned),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -4,8 +4,9 @@
 -- ARGV: 1 the text of the layout
 -- A shard that the queue gets by this layout is paused if, and only if, the queue was when the move began; what it was in an earlier layout does
 -- not count.
+-- A shard that was closed for the deletion of an earlier layout (close.lua) is opened: who deletes that is refused from then on.
 -- Returns {'OK', or 'SAME': it has this layout, 'OPEN': a batch is open, which is to be brought to its end before, 'NEWER': it has a later
---   layout, or is closed for a deletion; its generation, the text of its layout}
+--   layout, or is closed for the deletion of this one or a later one; its generation, the text of its layout}
 local call, match, pack, format = redis.call, string.match, struct.pack, string.format
 local STATE, PREFIX = KEYS[1], string.sub(KEYS[1], 1, -6)
 local RESHARD, LEAVING = PREFIX .. 'reshard', PREFIX .. 'leaving'
@@ -19,7 +20,7 @@ local is_new = shard >= old and old > 0
 
 local state, text = call('GET', STATE), call('HGET', RESHARD, '')
 local has = state and struct.unpack('<d', state) or 0
-if math.abs(has) > generation or has < 0 then return {'NEWER', format('%.0f', has), text or ''} end
+if math.abs(has) > generation then return {'NEWER', format('%.0f', has), text or ''} end
 if has == generation and text == TEXT then return {'SAME', format('%.0f', has), text} end
 if has < generation and call('EXISTS', LEAVING) == 1 then return {'OPEN', format('%.0f', has), text or ''} end
 call('ZCARD', PREFIX .. 'moving')

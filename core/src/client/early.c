@@ -1,7 +1,9 @@
 /* early.c - requests to shards that were not turned to the layout of the request yet. */
 #include "client/client.h"
 
-/* Was the request refused because the shard has an earlier layout than the request? */
+#include <stdlib.h>
+
+/* Was the request refused because the shard has an earlier layout than the request, or is closed for its deletion? */
 int srt_client_is_early(seriatim_client *c, const srt_request *r, const seriatim_error *error)
 {
     int64_t generation;
@@ -13,7 +15,7 @@ int srt_client_is_early(seriatim_client *c, const srt_request *r, const seriatim
         return 0;
     if (c->operation->before_answer)
         c->operation->before_answer(c, r);
-    return generation > 0 && generation < c->registry.queues[c->queue]->generation;
+    return llabs(generation) < c->registry.queues[c->queue]->generation;
 }
 
 /*

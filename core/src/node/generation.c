@@ -210,11 +210,11 @@ int srt_shard_refused(srt_node *n, srt_shard *s, const char *message, int64_t no
     int64_t generation;
     const char *text;
     size_t len;
-    if (!srt_layout_refused(message, &generation, &text, &len) || generation < 0)
+    if (!srt_layout_refused(message, &generation, &text, &len) || -generation > s->queue->generation)
         return 0;
     if (generation > s->queue->generation)
         follow_begin(n, s->worker, text, len, now);
-    else if (generation < s->queue->generation)
+    else if (generation < s->queue->generation) /* also if it was closed for the deletion of an earlier layout */
         srt_shard_turn(n, s, now);
     else
         srt_node_wake(n, s, now); /* it was turned meanwhile, or the layout was adopted */
