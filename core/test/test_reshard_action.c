@@ -314,6 +314,61 @@ static void test_r_reshard_4_a_paused_queue_stays_paused_and_another_is_not(void
     close_queue(&f);
 }
 
+/* One round of an operation that has not ended, which waits for an answer. */
+static void step_on(seriatim_link *link, int *status)
+{
+    if (*status == SERIATIM_AGAIN && (*status = seriatim_link_step(link)) == SERIATIM_AGAIN)
+        seriatim_link_wait(link);
+}
+
+/* reads_first: the operator has read the layout before the move begins. Returns whether the move had begun before the
+ * operator acts. */
+static int act_beside_reshard(int kind, int reads_first, int rounds)
+{
+    static const seriatim_text three = {"3", 1};
+    fixture f = open_queue(2, "list"), other = another(2, "list");
+    int moves = SERIATIM_AGAIN, acts = SERIATIM_AGAIN, i, has_begun;
+    unsigned shard;
+    for (i = 0; i < 8; i++)
+        push(&f, id_of(i), "1", later);
+    if (kind == SERIATIM_RESUME)
+        act(&other, SERIATIM_PAUSE);
+    if (reads_first) {
+        assert_int_equal(seriatim_action_begin(other.client, other.queue, kind, NULL, 0), SERIATIM_OK);
+        step_on(other.link, &acts);
+    }
+    assert_int_equal(seriatim_action_begin(f.client, f.queue, SERIATIM_RESHARD, &three, 1), SERIATIM_OK);
+    for (i = 0; i < rounds; i++)
+        step_on(f.link, &moves);
+    has_begun = moves != SERIATIM_AGAIN;
+    if (!reads_first)
+        assert_int_equal(seriatim_action_begin(other.client, other.queue, kind, NULL, 0), SERIATIM_OK);
+    while (moves == SERIATIM_AGAIN || acts == SERIATIM_AGAIN) {
+        for (i = 0; i < 10; i++)
+            step_on(other.link, &acts);
+        step_on(f.link, &moves);
+    }
+    assert_int_equal(moves, SERIATIM_OK);
+    assert_int_equal(acts, SERIATIM_OK);
+    for (shard = 0; shard < 3; shard++)
+        if (!is_paused(shard) != (kind == SERIATIM_RESUME))
+            fail_msg("shard %u behind %d rounds, reads first: %d", shard, rounds, reads_first);
+    seriatim_link_free(other.link);
+    close_queue(&f);
+    return has_begun;
+}
+
+/* Behind how much of its beginning depends on how fast Redis answers; test_reshard_client.c has each answer alone. */
+static void test_r_reshard_4_a_pause_or_resume_while_a_move_begins_counts_for_all_shards(void **state)
+{
+    static const int kinds[] = {SERIATIM_PAUSE, SERIATIM_RESUME};
+    int i, rounds;
+    (void)state;
+    for (i = 0; i < 4; i++)
+        for (rounds = 0; !act_beside_reshard(kinds[i % 2], i / 2, rounds); rounds++)
+            continue;
+}
+
 static void test_r_reshard_2_the_largest_number_of_shards_is_taken(void **state)
 {
     fixture f = open_queue(1, "list");
@@ -397,6 +452,7 @@ int main(void)
         cmocka_unit_test(test_r_reshard_3_an_action_that_ended_early_is_brought_to_its_end),
         cmocka_unit_test(test_r_reshard_3_servers_open_shards_that_were_closed_for_a_deletion),
         cmocka_unit_test(test_r_reshard_4_a_paused_queue_stays_paused_and_another_is_not),
+        cmocka_unit_test(test_r_reshard_4_a_pause_or_resume_while_a_move_begins_counts_for_all_shards),
         cmocka_unit_test(test_r_reshard_2_the_largest_number_of_shards_is_taken),
         cmocka_unit_test(test_r_reshard_6_explain_says_that_an_id_is_to_move_or_on_its_way),
         cmocka_unit_test(test_r_reshard_7_counters_do_not_fall_when_a_queue_is_given_fewer_shards),

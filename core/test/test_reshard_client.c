@@ -12,10 +12,13 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "model/stored.h"
 #include "peer.h"
 
 #define LAYOUT "$5\r\n1 2 3\r\n"
+#define STATE_BYTES 133
 #define MOVING "$9\r\n7 3 4 2 3\r\n"
+#define MOVING_PAUSED "$16\r\n7 3 4 2 3 paused\r\n"
 #define MASTER "*3\r\n$6\r\nmaster\r\n:0\r\n*0\r\n"
 #define WITH_REPLICA "*3\r\n$6\r\nmaster\r\n:0\r\n*1\r\n*3\r\n$1\r\na\r\n$1\r\n1\r\n$1\r\n0\r\n"
 #define REPLICA "*5\r\n$5\r\nslave\r\n$1\r\na\r\n:1\r\n$9\r\nconnected\r\n:0\r\n"
@@ -58,23 +61,38 @@ static void may_ask_for_replicas(seriatim_client *c)
     hears_times(c, 1, ":0\r\n");
 }
 
+/* The answer to GET: the state of a shard. */
+static const char *state_of(int is_paused)
+{
+    static char answer[STATE_BYTES + 16];
+    int at = snprintf(answer, sizeof answer, "$%d\r\n", STATE_BYTES);
+    memset(answer + at, '0', STATE_BYTES);
+    answer[at + SRT_STATE_FLAGS] = is_paused ? '0' + SRT_FLAG_PAUSED : '0';
+    strcpy(answer + at + STATE_BYTES, "\r\n");
+    return answer;
+}
+
 /* Up to the moment at which the layout is written and its master is asked for its replicas. */
-static seriatim_client *client_that_has_written(void)
+static seriatim_client *client_that_has_written(int is_paused)
 {
     static const seriatim_text three = {"3", 1};
     seriatim_client *c = connected_client(2);
+    int i;
     assert_int_equal(seriatim_action_begin(c, 0, SERIATIM_RESHARD, &three, 1), SERIATIM_OK);
     sends(c, 1, "seriatim:{Q}:layout");
     hears_times(c, 1, LAYOUT);
     sends(c, 1, "seriatim:{/nodes}:alive");
     hears_times(c, 1, "*1\r\n:1000\r\n");
-    sends(c, 2, "reshard");
-    hears_times(c, 4, "$-1\r\n");
     sends(c, 1, "seriatim:{Q/*}:outbox:*");
     hears_times(c, 1, "*2\r\n$1\r\n0\r\n*0\r\n");
     may_ask_for_replicas(c);
-    sends(c, 1, "3 4 2 3");
-    hears_times(c, 1, "*2\r\n:1\r\n" MOVING);
+    sends(c, 2, "reshard");
+    for (i = 0; i < 2; i++) {
+        hears_times(c, 1, state_of(is_paused));
+        hears_times(c, 1, "$-1\r\n");
+    }
+    sends(c, 1, is_paused ? "3 4 2 3 paused" : "3 4 2 3\r\n");
+    hears_times(c, 1, is_paused ? "*2\r\n:1\r\n" MOVING_PAUSED : "*2\r\n:1\r\n" MOVING);
     sends(c, 1, "ROLE");
     return c;
 }
@@ -91,10 +109,17 @@ static void goes_on(seriatim_client *c)
     sends(c, 1, "ROLE");
 }
 
-static void ends(seriatim_client *c)
+/* The states are asked for once more, and the shards are turned. */
+static void turns(seriatim_client *c, int is_paused)
 {
+    sends(c, 2, ":state");
+    hears_times(c, 2, state_of(is_paused));
     sends(c, 3, "7 3 4 2 3");
     hears_times(c, 3, "*3\r\n$2\r\nOK\r\n$1\r\n7\r\n" MOVING);
+}
+
+static void ends(seriatim_client *c)
+{
     sends(c, 1, "PUBLISH");
     hears_times(c, 1, ":0\r\n");
     assert_int_equal(srt_client_status(c), SERIATIM_OK);
@@ -104,15 +129,16 @@ static void ends(seriatim_client *c)
 
 static void test_r_reshard_3_a_master_without_replicas_is_enough(void **state)
 {
-    seriatim_client *c = client_that_has_written();
+    seriatim_client *c = client_that_has_written(0);
     (void)state;
     hears_times(c, 1, MASTER);
+    turns(c, 0);
     ends(c);
 }
 
 static void test_r_reshard_3_shards_are_turned_when_a_replica_has_the_layout(void **state)
 {
-    seriatim_client *c = client_that_has_written();
+    seriatim_client *c = client_that_has_written(0);
     (void)state;
     hears_times(c, 1, WITH_REPLICA);
     sends(c, 1, "WAIT");
@@ -123,35 +149,38 @@ static void test_r_reshard_3_shards_are_turned_when_a_replica_has_the_layout(voi
     hears_times(c, 1, WITH_REPLICA);
     sends(c, 1, "WAIT");
     hears_times(c, 1, ":1\r\n");
+    turns(c, 0);
     ends(c);
 }
 
 static void test_r_reshard_3_a_replica_does_not_count_as_a_master_without_replicas(void **state)
 {
-    seriatim_client *c = client_that_has_written();
+    seriatim_client *c = client_that_has_written(0);
     (void)state;
     hears_times(c, 1, REPLICA);
     sends(c, 0, "7 3 4 2 3");
     goes_on(c);
     hears_times(c, 1, MASTER);
+    turns(c, 0);
     ends(c);
 }
 
 static void test_r_reshard_3_what_a_lost_connection_was_asked_is_asked_anew(void **state)
 {
-    seriatim_client *c = client_that_has_written();
+    seriatim_client *c = client_that_has_written(0);
     (void)state;
     srt_client_disconnected(c);
     assert_int_equal(srt_client_connected(c, NULL, NULL, 0), SERIATIM_OK);
     goes_on(c);
     hears_times(c, 1, MASTER);
+    turns(c, 0);
     ends(c);
 }
 
 /* Servers wait for replicas as well: they turn the shards when there is one. */
 static void test_r_reshard_3_the_servers_turn_the_shards_if_replicas_are_stuck(void **state)
 {
-    seriatim_client *c = client_that_has_written();
+    seriatim_client *c = client_that_has_written(0);
     int i;
     (void)state;
     for (i = 0; i < 60; i++) {
@@ -167,6 +196,45 @@ static void test_r_reshard_3_the_servers_turn_the_shards_if_replicas_are_stuck(v
     hears_times(c, 1, ":0\r\n");
     assert_int_equal(srt_client_status(c), SERIATIM_OK);
     assert_int_equal(seriatim_action_result(c), 1);
+    seriatim_client_free(c);
+}
+
+/* A shard that the queue gets is as the layout says, and a pause came too late for that. */
+static void test_r_reshard_4_a_pause_or_resume_behind_the_layout_is_told_to_new_shards(void **state)
+{
+    int is_paused;
+    (void)state;
+    for (is_paused = 0; is_paused < 2; is_paused++) {
+        seriatim_client *c = client_that_has_written(is_paused);
+        hears_times(c, 1, MASTER);
+        turns(c, !is_paused);
+        shows(c, 0, "seriatim:{Q/1}:state");
+        sends(c, 1, "seriatim:{Q/2}:state");
+        hears_times(c, 1, ":1\r\n");
+        ends(c);
+    }
+}
+
+/* Who begins a move has read the states before the pause, and turns the shards behind it. */
+static void test_r_reshard_4_a_pause_begins_anew_if_the_layout_is_another_one_behind_it(void **state)
+{
+    seriatim_client *c = connected_client(2);
+    (void)state;
+    assert_int_equal(seriatim_action_begin(c, 0, SERIATIM_PAUSE, NULL, 0), SERIATIM_OK);
+    sends(c, 1, "seriatim:{Q}:layout");
+    hears_times(c, 1, LAYOUT);
+    sends(c, 2, ":state");
+    hears_times(c, 2, ":1\r\n");
+    sends(c, 1, "seriatim:{Q}:layout");
+    hears_times(c, 1, MOVING);
+    shows(c, 1, "seriatim:{Q/2}:state");
+    sends(c, 3, ":state");
+    hears_times(c, 2, ":0\r\n");
+    hears_times(c, 1, ":1\r\n");
+    sends(c, 1, "seriatim:{Q}:layout");
+    hears_times(c, 1, MOVING);
+    assert_int_equal(srt_client_status(c), SERIATIM_OK);
+    assert_int_equal(seriatim_action_result(c), 3);
     seriatim_client_free(c);
 }
 
@@ -301,6 +369,8 @@ int main(void)
         cmocka_unit_test(test_r_reshard_3_a_replica_does_not_count_as_a_master_without_replicas),
         cmocka_unit_test(test_r_reshard_3_what_a_lost_connection_was_asked_is_asked_anew),
         cmocka_unit_test(test_r_reshard_3_the_servers_turn_the_shards_if_replicas_are_stuck),
+        cmocka_unit_test(test_r_reshard_4_a_pause_or_resume_behind_the_layout_is_told_to_new_shards),
+        cmocka_unit_test(test_r_reshard_4_a_pause_begins_anew_if_the_layout_is_another_one_behind_it),
         cmocka_unit_test(test_a_push_of_many_jobs_asks_for_ids_alone),
         cmocka_unit_test(test_a_push_goes_to_the_old_shard_if_an_id_is_there),
         cmocka_unit_test(test_jobs_of_one_id_go_the_same_way),

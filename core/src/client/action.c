@@ -5,7 +5,7 @@
 
 /* How an action's script is called and answers. */
 typedef enum action_form {
-    ACTION_SHARD,  /* once a shard: an integer */
+    ACTION_SHARD,  /* once a shard: an integer; again if the layout is another one behind that */
     ACTION_IDS,    /* with ids: an integer */
     ACTION_ALL,    /* {began, cursor, changed}, again until the cursor is '' */
     ACTION_MORE,   /* the same, with ids, which are given again until the cursor is '' */
@@ -78,6 +78,7 @@ typedef struct action_state {
     size_t next;                /* the first shard, or the first of the targets, that no call was sent for yet */
     seriatim_text payload, key; /* of the one to drop; either may be empty. payload: also a record */
     srt_queue *queue;
+    int64_t acted; /* ACTION_SHARD: the generation of the layout whose shards were called; 0: none */
     int64_t changed;
 } action_state;
 
@@ -310,6 +311,9 @@ static int action_send(seriatim_client *c, srt_queue *queue)
     a->next = 0;
     if (queue->shards_count == 0)
         return action_without_queue(c, queue, a->kind);
+    if (form == ACTION_SHARD && a->acted == queue->generation)
+        return SERIATIM_OK;
+    a->acted = queue->generation;
     a->walks = a->is_slice || (form == ACTION_ALL && (queue->old_count || a->place.bound));
     if (a->walks)
         return action_begin_walk(c, a);
@@ -325,6 +329,18 @@ static int action_send(seriatim_client *c, srt_queue *queue)
     return status;
 }
 
+/*
+ * Behind the last answer the layout is read again. Whoever gives the queue more shards reads behind the new layout
+ * whether it is paused; so an operator who still finds the old one was seen there.
+ */
+static void action_look_again(seriatim_client *c)
+{
+    if (c->asked > 1 || c->stale)
+        return;
+    c->stale = 1;
+    c->stale_generation = 0;
+}
+
 static int action_on_reply(seriatim_client *c, srt_request *r, const srt_reply *reply)
 {
     action_state *a = c->state;
@@ -336,6 +352,8 @@ static int action_on_reply(seriatim_client *c, srt_request *r, const srt_reply *
         if (root->type != SRT_INTEGER)
             return srt_operator_protocol(c, "an action");
         a->changed += srt_token_int(root);
+        if (form == ACTION_SHARD)
+            action_look_again(c);
         return form == ACTION_IDS && action_has_next(a) ? action_ask_next(c, a) : SERIATIM_OK;
     }
     if (form == ACTION_NAMED) {

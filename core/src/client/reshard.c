@@ -24,6 +24,7 @@ enum {
     RESHARD_ROLE,
     RESHARD_WAIT,
     RESHARD_TURN,
+    RESHARD_PAUSE,
     RESHARD_TELL
 };
 
@@ -32,6 +33,7 @@ typedef struct reshard_state {
     srt_queue *queue;
     char text[SRT_LAYOUT_TEXT]; /* the layout that shards are turned to */
     size_t waiting;             /* answers of shards */
+    int written;                /* replicas have the layout, and states are asked for once more */
     int paused;                 /* all shards that were used are paused */
     char cursor[24];            /* of SCAN, for keys of outboxes */
     srt_scan scan;              /* over the masters */
@@ -71,17 +73,19 @@ static int can_move(const srt_token *description)
 
 /*
  * The state of each shard that has ids says whether it is paused, its text whether a failover has forgotten a later
- * layout.
+ * layout. Both are asked for directly before the layout is written, because an operator may pause the queue meanwhile;
+ * and the states behind that.
  */
 static int reshard_ask_shards(seriatim_client *c, reshard_state *s)
 {
     static const char *const words[2][2] = {{"GET", "state"}, {"HGET", "reshard"}};
     unsigned shard, i, count = s->queue->old_count ? s->queue->old_count : s->queue->shards_count;
+    unsigned asked = s->written ? 1 : 2;
     int status = SERIATIM_OK;
     s->paused = 1;
-    s->waiting = 2 * (size_t)count;
+    s->waiting = asked * (size_t)count;
     for (shard = 0; shard < count; shard++)
-        for (i = 0; i < 2 && status == SERIATIM_OK; i++) {
+        for (i = 0; i < asked && status == SERIATIM_OK; i++) {
             srt_request *r = srt_client_key_request(c, s->queue, shard, words[i][0], words[i][1]);
             if (!r)
                 return SERIATIM_NOMEM;
@@ -94,7 +98,7 @@ static int reshard_ask_shards(seriatim_client *c, reshard_state *s)
 }
 
 /* {now in milliseconds, node, expiry, description, ...} */
-static int reshard_on_nodes(seriatim_client *c, reshard_state *s, const srt_reply *reply)
+static int reshard_check_nodes(seriatim_client *c, const reshard_state *s, const srt_reply *reply)
 {
     const srt_token *at = reply->tokens;
     size_t i;
@@ -110,7 +114,7 @@ static int reshard_on_nodes(seriatim_client *c, reshard_state *s, const srt_repl
                             "it with this version first",
                             (int)(at[i].len < 100 ? at[i].len : 100), at[i].data, NAME_OF(s->queue)));
     }
-    return reshard_ask_shards(c, s);
+    return SERIATIM_OK;
 }
 
 /* ---- The intention --------------------------------------------------------------------------- */
@@ -215,26 +219,6 @@ static int reshard_on_outboxes(seriatim_client *c, reshard_state *s, const srt_r
     return reshard_ask_rights(c, s);
 }
 
-/* ---- What the shards say --------------------------------------------------------------------- */
-
-static int reshard_on_shard(seriatim_client *c, reshard_state *s, const srt_request *r, const srt_token *answer)
-{
-    srt_layout seen;
-    if (r->kind == RESHARD_STATE && answer->type == SRT_STRING && answer->len > SRT_STATE_FLAGS)
-        s->paused &= ((unsigned char)answer->data[SRT_STATE_FLAGS] & SRT_FLAG_PAUSED) != 0;
-    if (r->kind == RESHARD_TEXT && answer->type == SRT_STRING &&
-        srt_layout_read(answer->data, answer->len, &seen, NULL) == SERIATIM_OK &&
-        seen.generation > s->queue->generation)
-        return srt_client_fail(c,
-                               srt_fail(&c->error, SERIATIM_INVALID,
-                                        "a failover has forgotten the layout of the queue \"%.*s\"; its servers write "
-                                        "it back, then try again",
-                                        NAME_OF(s->queue)));
-    if (--s->waiting > 0)
-        return SERIATIM_OK;
-    return s->queue->old_count ? reshard_ask_replicas(c, s, RESHARD_ROLE) : reshard_ask_outboxes(c, s);
-}
-
 /* ---- The layout is written, and replicas have it ----------------------------------------------- */
 
 /* {1 or 0: somebody was faster, or the answer of an earlier sending was lost; the layout that the queue has now} */
@@ -267,6 +251,7 @@ static int reshard_turn(seriatim_client *c, reshard_state *s)
             return srt_operator_nomem(c);
         srt_request_text(r, s->text);
         r->kind = RESHARD_TURN;
+        r->place = shard;
         status = srt_client_send(c, r);
     }
     return status;
@@ -295,12 +280,59 @@ static int reshard_tell(seriatim_client *c, const reshard_state *s)
     return srt_client_send(c, r);
 }
 
+/*
+ * {OK, SAME, OPEN or NEWER, ...}. A shard that the queue gets is paused or not as the layout says. If the queue was
+ * paused or resumed while that was written, the shard is told.
+ */
+static int reshard_on_turned(seriatim_client *c, reshard_state *s, const srt_request *turned, const srt_reply *reply)
+{
+    const srt_token *word = &reply->tokens[1];
+    srt_layout layout;
+    srt_request *r;
+    if (srt_reply_is_list(reply, 1) && (srt_token_is(word, "OK") || srt_token_is(word, "SAME")) &&
+        srt_layout_read(s->text, strlen(s->text), &layout, NULL) == SERIATIM_OK && layout.old &&
+        turned->place >= layout.old && layout.paused != s->paused) {
+        r = srt_client_shard_request(c, s->queue, (unsigned)turned->place,
+                                     s->paused ? srt_script_pause : srt_script_resume);
+        if (!r)
+            return SERIATIM_NOMEM;
+        r->kind = RESHARD_PAUSE;
+        s->waiting++;
+        if (srt_client_send(c, r) != SERIATIM_OK)
+            return SERIATIM_NOMEM;
+    }
+    return --s->waiting > 0 ? SERIATIM_OK : reshard_tell(c, s);
+}
+
+/* ---- What the shards say --------------------------------------------------------------------- */
+
+static int reshard_on_shard(seriatim_client *c, reshard_state *s, const srt_request *r, const srt_token *answer)
+{
+    srt_layout seen;
+    if (r->kind == RESHARD_STATE && answer->type == SRT_STRING && answer->len > SRT_STATE_FLAGS)
+        s->paused &= ((unsigned char)answer->data[SRT_STATE_FLAGS] & SRT_FLAG_PAUSED) != 0;
+    if (r->kind == RESHARD_TEXT && answer->type == SRT_STRING &&
+        srt_layout_read(answer->data, answer->len, &seen, NULL) == SERIATIM_OK &&
+        seen.generation > s->queue->generation)
+        return srt_client_fail(c,
+                               srt_fail(&c->error, SERIATIM_INVALID,
+                                        "a failover has forgotten the layout of the queue \"%.*s\"; its servers write "
+                                        "it back, then try again",
+                                        NAME_OF(s->queue)));
+    if (--s->waiting > 0)
+        return SERIATIM_OK;
+    if (s->written)
+        return reshard_turn(c, s);
+    return s->queue->old_count ? reshard_ask_replicas(c, s, RESHARD_ROLE) : reshard_set(c, s);
+}
+
 /* Who is no master any more, or has lost its connection, may not have the layout: it is read again. */
 static int reshard_on_replicas(seriatim_client *c, reshard_state *s, const srt_reply *reply)
 {
     switch (srt_replicated_of(reply)) {
     case SRT_REPLICATED:
-        return reshard_turn(c, s);
+        s->written = 1;
+        return reshard_ask_shards(c, s);
     case SRT_REPLICATED_ASK:
         return reshard_ask_replicas(c, s, RESHARD_WAIT);
     case SRT_REPLICATED_BY_NONE:
@@ -332,6 +364,7 @@ static int reshard_send(seriatim_client *c, srt_queue *queue)
     reshard_state *s = c->state;
     s->queue = queue;
     s->peer = c->answering; /* the layout was read there just now */
+    s->written = 0;
     memset(&s->scan, 0, sizeof s->scan);
     strcpy(s->cursor, "0");
     if (queue->shards_count == 0)
@@ -361,18 +394,20 @@ static int reshard_on_reply(seriatim_client *c, srt_request *r, const srt_reply 
         return SERIATIM_OK;
     switch (r->kind) {
     case RESHARD_NODES:
-        return reshard_on_nodes(c, s, reply);
+        return reshard_check_nodes(c, s, reply) == SERIATIM_OK ? reshard_ask_outboxes(c, s) : c->failed;
     case RESHARD_STATE:
     case RESHARD_TEXT:
         return reshard_on_shard(c, s, r, &reply->tokens[0]);
     case RESHARD_OUTBOXES:
         return reshard_on_outboxes(c, s, reply);
     case RESHARD_RIGHT:
-        return --s->waiting > 0 ? SERIATIM_OK : reshard_set(c, s);
+        return --s->waiting > 0 ? SERIATIM_OK : reshard_ask_shards(c, s);
     case RESHARD_ROLE:
     case RESHARD_WAIT:
         return reshard_on_replicas(c, s, reply);
     case RESHARD_TURN:
+        return reshard_on_turned(c, s, r, reply);
+    case RESHARD_PAUSE:
         return --s->waiting > 0 ? SERIATIM_OK : reshard_tell(c, s);
     default:
         return SERIATIM_OK;
