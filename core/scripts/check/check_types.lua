@@ -62,8 +62,15 @@ elseif absent and others and not found[1] then
 end
 if absent and others and repair then
   local in_doubt = call('EXISTS', KEYS[11], KEYS[12]) > 0
+  -- While ids leave the shard, its state says so; and an id may have come back to jobs behind a scan, which the mark tells (turn.lua).
+  local reshard = PREFIX .. 'reshard'
+  local text = call('TYPE', reshard).ok == 'hash' and call('HGET', reshard, '') or ''
+  local given, old = string.match(text, '^(%d+) %d+ 4 (%d+) ')
+  local is_source = tonumber(given) == generation and tonumber(string.match(PREFIX, '/(%d+)}:$')) < tonumber(old)
+  local flags = (in_doubt and 6 or 4) + (is_source and FLAG_SOURCE or 0)
   call('ZREM', KEYS[4], '')
+  if is_source then call('HINCRBY', reshard, 'mark', 1) end
   call('SET', STATE, struct.pack(STATE_FORMAT, generation, now, 0, 0, 0, 0, 0, 0, 0, 0,
-    call('HLEN', KEYS[14]), in_doubt and 6 or 4, tonumber(call('ZRANGE', PREFIX .. 'scheduled', 0, 0, 'WITHSCORES')[2]) or 9e15, 0, 0, 0, 0, 0, 0, 0))
+    call('HLEN', KEYS[14]), flags, tonumber(call('ZRANGE', PREFIX .. 'scheduled', 0, 0, 'WITHSCORES')[2]) or 9e15, 0, 0, 0, 0, 0, 0, 0))
 end
 return {closed and '1' or '0', #TYPES, found, {}}

@@ -5,6 +5,9 @@
 -- A shard that the queue gets by this layout is paused if, and only if, the queue was when the move began; what it was in an earlier layout does
 -- not count.
 -- A shard that was closed for the deletion of an earlier layout (close.lua) is opened: who deletes that is refused from then on.
+-- A state that was lost may have been made anew by another script, which does not know that ids leave the shard. Then the turn notes that
+-- again, and the shard keeps what it has noted of this layout, because a batch that has come may be sent again. The mark is raised, because
+-- ids may have come back to jobs behind a scan and did not raise it.
 -- Returns {'OK', or 'SAME': it has this layout, 'OPEN': a batch is open, which is to be brought to its end before, 'NEWER': it has a later
 --   layout, or is closed for the deletion of this one or a later one; its generation, the text of its layout}
 local call, match, pack, format = redis.call, string.match, struct.pack, string.format
@@ -21,9 +24,10 @@ local is_new = shard >= old and old > 0
 local state, text = call('GET', STATE), call('HGET', RESHARD, '')
 local has = state and struct.unpack('<d', state) or 0
 if math.abs(has) > generation then return {'NEWER', format('%.0f', has), text or ''} end
-if has == generation and text == TEXT then return {'SAME', format('%.0f', has), text} end
-if has < generation and call('EXISTS', LEAVING) == 1 then return {'OPEN', format('%.0f', has), text or ''} end
-call('ZCARD', PREFIX .. 'moving')
+local was_turned = text == TEXT
+local is_source = state and string.byte(state, STATE_FLAGS + 1) % (2 * FLAG_SOURCE) >= FLAG_SOURCE
+if has == generation and was_turned and is_source == (shard < old) then return {'SAME', format('%.0f', has), text} end
+if not was_turned and has < generation and call('EXISTS', LEAVING) == 1 then return {'OPEN', format('%.0f', has), text or ''} end
 local ids = shard < old and math.max(call('HLEN', PREFIX .. 'jobs') + call('HLEN', PREFIX .. 'dead'), call('ZCARD', PREFIX .. 'scheduled'),
   call('HLEN', PREFIX .. 'scores'), call('ZCARD', PREFIX .. 'traced'))
 
@@ -40,8 +44,13 @@ else
   local flags = (shard < old and FLAG_SOURCE or 0) + (is_new and paused == 'paused' and FLAG_PAUSED or 0)
   state = pack(STATE_FORMAT, generation, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, flags, 9e15, 0, 0, 0, 0, 9e15, 0, 0)
 end
-call('DEL', RESHARD) -- a write that Redis allows at maxmemory
-call('HSET', RESHARD, '', TEXT)
-if ids then call('HSET', RESHARD, 'ids', ids) end
+if was_turned then
+  call('HDEL', RESHARD, '-') -- a write that Redis allows at maxmemory
+  call('HINCRBY', RESHARD, 'mark', 1)
+else
+  call('DEL', RESHARD) -- the same
+  call('HSET', RESHARD, '', TEXT)
+  if ids then call('HSET', RESHARD, 'ids', ids) end
+end
 call('SET', STATE, state)
 return {'OK', format('%.0f', generation), TEXT}

@@ -150,6 +150,7 @@ void srt_shard_acquired(srt_node *node, srt_shard *s, const srt_request *r, cons
         s->sequence = s->sequence > now ? s->sequence : now; /* greater than every sequence number used before */
         s->first_claim = node->opening;
         s->due_at = s->unproven_at = s->suspect_at = SRT_NEVER;
+        s->turned = 0; /* its state may have been lost, and with it that ids leave it: turn.lua */
     }
     s->lease = s->owner_number = lease;
     s->given_up = 0;
