@@ -264,7 +264,7 @@ static void mover_choose(srt_node *n, srt_shard *s, int64_t now)
     srt_mover *m = s->mover;
     int is_over = m->kind == MOVE_KINDS;
     if (!m->finishes && (!s->wanted || n->stopping)) {
-        srt_move_anew(n, s, 0, now); /* likewise */
+        srt_move_anew(n, s, 0, now); /* the shard is given up: its next step frees it */
     } else if (m->finishes) {
         srt_move_go(n, s, SRT_MOVE_ASK, now);
     } else if (now >= catch_due(n, m)) {
