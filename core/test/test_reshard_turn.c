@@ -90,6 +90,26 @@ static void test_a_layout_is_later_than_the_generation_that_a_deletion_has_given
     close_queue(&f);
 }
 
+/* The process that deletes died between two shards, and layout.lua has let the queue go on. */
+static void test_a_server_turns_the_shards_that_a_deletion_had_not_closed(void **state)
+{
+    fixture f = open_queue(2, "list");
+    push_options later = {.delay = 3600};
+    live_node n;
+    (void)state;
+    push(&f, id_between(0, 1), "1", later);
+    push(&f, id_between(1, 0), "1", later);
+    REDIS("SET seriatim:{Q}:deleted %s", "2 2 1");
+    freeReplyObject(ON_SHARD(0, close, "2"));
+    push(&f, id_between(0, 1), "2", later);
+    live_start(&n, "one", 2, 0, NULL);
+    live_await_shards(&n, 2);
+    push(&f, id_between(1, 0), "2", later);
+    assert_string_equal(payloads(&f, SERIATIM_FETCH, id_between(1, 0)), "1,2");
+    live_stop(&n);
+    close_queue(&f);
+}
+
 /* ---- A state that was lost --------------------------------------------------------------------- */
 
 /* The first word of its answer. */
@@ -245,6 +265,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_a_shard_that_was_closed_for_a_deletion_is_opened_by_a_later_layout),
         cmocka_unit_test(test_a_layout_is_later_than_the_generation_that_a_deletion_has_given),
+        cmocka_unit_test(test_a_server_turns_the_shards_that_a_deletion_had_not_closed),
         cmocka_unit_test(test_ids_leave_a_source_whose_state_was_lost_and_made_anew),
         cmocka_unit_test(test_ids_leave_a_source_whose_state_was_repaired),
         cmocka_unit_test(test_a_scan_that_began_before_a_source_was_known_again_does_not_count),
