@@ -319,6 +319,27 @@ static void test_a_push_goes_to_the_old_shard_if_an_id_is_there(void **state)
     seriatim_client_free(c);
 }
 
+/* It is sent again as it is: a shard without a state takes jobs of an earlier layout until it is turned. */
+static void test_the_question_for_ids_waits_until_its_shard_is_turned(void **state)
+{
+    seriatim_client *c = client_that_pushes(20, NULL);
+    int i;
+    (void)state;
+    for (i = 0; i < 3; i++) {
+        shows(c, 1, "seriatim:{Q/0}:state");
+        sends(c, 0, "text");
+        hears_times(c, 1, "-GENERATION 1\r\n");
+        sends(c, 0, "seriatim");
+        assert_true(srt_client_sleeps(c) >= 0);
+        srt_client_wake(c);
+    }
+    sends(c, 1, "seriatim:{Q/0}:state");
+    hears_of_absence(c);
+    shows(c, 1, "seriatim:{Q/1}:state");
+    sends(c, 20, "text");
+    seriatim_client_free(c);
+}
+
 /* Else the second job of an id, which has moved between the two calls, would overtake the first one. */
 static void test_jobs_of_one_id_go_the_same_way(void **state)
 {
@@ -373,6 +394,7 @@ int main(void)
         cmocka_unit_test(test_r_reshard_4_a_pause_begins_anew_if_the_layout_is_another_one_behind_it),
         cmocka_unit_test(test_a_push_of_many_jobs_asks_for_ids_alone),
         cmocka_unit_test(test_a_push_goes_to_the_old_shard_if_an_id_is_there),
+        cmocka_unit_test(test_the_question_for_ids_waits_until_its_shard_is_turned),
         cmocka_unit_test(test_jobs_of_one_id_go_the_same_way),
         cmocka_unit_test(test_a_push_of_few_jobs_or_of_an_outbox_does_not_ask),
         cmocka_unit_test(test_a_push_to_a_closed_shard_waits_until_it_is_turned),

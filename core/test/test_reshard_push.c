@@ -129,14 +129,13 @@ static void test_ids_that_have_other_things_are_there(void **state)
     close_moving(&f, &m);
 }
 
-/* What the script push answers for these ids, separated by spaces, from the letters on; the caller frees it. */
-static char *letters_of_push(const move *m, const char *sequence, const char *ids)
+/* What the script push answers for these ids, which are separated by spaces. */
+static redisReply *answer_of_push(const move *m, const char *sequence, const char *ids)
 {
     static const char token[] = "seriatim:{Q/0}:push:test";
     const char *const texts[] = {m->generation, sequence, "merge", "keep", "2 here", "0"};
-    char words[256], *word, *letters;
+    char words[256], *word;
     shard_call call;
-    redisReply *reply;
     size_t i;
     CALL(&call, 0, push, NULL);
     call.argv[2] = "16"; /* keys */
@@ -148,7 +147,14 @@ static char *letters_of_push(const move *m, const char *sequence, const char *id
         call_text(&call, word);
         call_text(&call, "1");
     }
-    reply = call_send(&call, 0);
+    return call_send(&call, 1);
+}
+
+/* The same from the letters on; the caller frees it. */
+static char *letters_of_push(const move *m, const char *sequence, const char *ids)
+{
+    redisReply *reply = answer_of_push(m, sequence, ids);
+    char *letters;
     assert_non_null(strchr(reply->str, 'l'));
     letters = strdup(strchr(reply->str, 'l'));
     freeReplyObject(reply);
@@ -238,29 +244,135 @@ static void test_a_push_waits_while_its_id_is_on_its_way(void **state)
     close_moving(&f, &m);
 }
 
+static void turn_shard(const move *m)
+{
+    shard_call call;
+    redisReply *reply;
+    CALL(&call, 0, turn, NULL);
+    call_text(&call, m->layout);
+    reply = call_send(&call, 0);
+    assert_string_equal(reply->element[0]->str, "OK");
+    freeReplyObject(reply);
+}
+
 /* A producer does not turn shards; a server or the command does. */
 static void test_a_push_waits_until_its_shard_is_turned(void **state)
 {
     const char *id = foreign_id("old", 0);
     move m;
     fixture f = open_moving(&m, id);
-    redisReply *reply;
-    shard_call call;
     (void)state;
     push(&f, foreign_id("any", 1), "1", none); /* the client knows the new layout */
     /* As before the turn: */
-    reply = redis("GET seriatim:{Q/0}:state");
     REDIS("SETRANGE seriatim:{Q/0}:state 0 %b", "\x00\x00\x00\x00\x00\x00\xf0\x3f", (size_t)8);
     REDIS("DEL seriatim:{Q/0}:reshard");
-    freeReplyObject(reply);
     begin_push(&f, id, "2", 40);
-    CALL(&call, 0, turn, NULL);
-    call_text(&call, m.layout);
-    reply = call_send(&call, 0);
-    assert_string_equal(reply->element[0]->str, "OK");
-    freeReplyObject(reply);
+    turn_shard(&m);
     assert_int_equal(drive(f.link), SERIATIM_OK);
     assert_int_equal(seriatim_push_result(f.client).folded, 1);
+    close_moving(&f, &m);
+}
+
+/* Nothing was ever in shard 0, and who began the move was killed before its turn. */
+static void forget_shard(void)
+{
+    REDIS("DEL seriatim:{Q/0}:state seriatim:{Q/0}:reshard");
+}
+
+/* A producer that knows the layout before the move pushes a job to shard 0. */
+static void push_by_old_layout(const char *id)
+{
+    static const char token[] = "seriatim:{Q/0}:push:other";
+    const char *const texts[] = {"1", "merge", "keep", "2", "0", id, "old"};
+    shard_call call;
+    redisReply *reply;
+    size_t i;
+    CALL(&call, 0, push, NULL);
+    call.argv[2] = "16"; /* keys */
+    call_text(&call, token);
+    call_text(&call, "1");
+    for (i = 0; i < sizeof texts / sizeof *texts; i++)
+        call_text(&call, texts[i]);
+    reply = call_send(&call, 0);
+    assert_string_equal(reply->str, "1 1 0");
+    freeReplyObject(reply);
+}
+
+static void is_refused_as_earlier(redisReply *reply)
+{
+    assert_int_equal(reply->type, REDIS_REPLY_ERROR);
+    assert_string_equal(reply->str, "GENERATION 1");
+    freeReplyObject(reply);
+}
+
+/* It takes jobs of an earlier layout until it is turned, so it cannot say that an id will not be there. */
+static void test_a_shard_that_was_never_used_does_not_say_that_an_id_has_left(void **state)
+{
+    const char *id = foreign_id("new", 0);
+    char here[48];
+    move m;
+    fixture f = open_moving(&m, foreign_id("old", 1));
+    shard_call call;
+    (void)state;
+    forget_shard();
+    is_refused_as_earlier(answer_of_absent(&m, id));
+    is_refused_as_earlier(answer_of_push(&m, "1", id));
+    snprintf(here, sizeof here, "%s here 2", m.generation);
+    CALL(&call, 0, explain, here);
+    call_text(&call, id);
+    is_refused_as_earlier(call_send(&call, 1));
+    assert_int_equal(number("EXISTS seriatim:{Q/0}:state"), 0);
+    turn_shard(&m);
+    close_moving(&f, &m);
+}
+
+/* A large push asks for ids alone first, a small one does not. */
+static void test_a_push_waits_until_a_shard_that_was_never_used_is_turned(void **state)
+{
+    static const int sizes[] = {1, 20};
+    size_t i;
+    int k;
+    (void)state;
+    for (i = 0; i < sizeof sizes / sizeof *sizes; i++) {
+        const char *id = foreign_id("new", 0);
+        move m;
+        fixture f = open_moving(&m, foreign_id("old", 1));
+        push(&f, foreign_id("any", 1), "1", none); /* the client knows the new layout */
+        forget_shard();
+        done(&f, seriatim_push_begin(f.client, f.queue));
+        for (k = 0; k < sizes[i]; k++)
+            add(&f, id, strlen(id), "new", none);
+        assert_int_equal(seriatim_push_send(f.client), SERIATIM_OK);
+        goes_on_for(&f, 40);
+        assert_false(waits_in(new_shard(id), id));
+        push_by_old_layout(id);
+        turn_shard(&m);
+        assert_int_equal(drive(f.link), SERIATIM_OK);
+        assert_int_equal(seriatim_push_result(f.client).folded, sizes[i]);
+        assert_false(waits_in(new_shard(id), id));
+        move_all(&m);
+        assert_string_equal(payloads(&f, SERIATIM_FETCH, id), "old,new");
+        REDIS("FLUSHALL");
+        close_queue(&f);
+    }
+}
+
+static void test_an_action_waits_until_a_shard_that_was_never_used_is_turned(void **state)
+{
+    const char *id = foreign_id("new", 0);
+    move m;
+    fixture f = open_moving(&m, foreign_id("old", 1));
+    seriatim_text ids[1];
+    (void)state;
+    metrics(&f); /* the client knows the layout */
+    forget_shard();
+    ids[0] = text(id);
+    assert_int_equal(seriatim_action_begin(f.client, f.queue, SERIATIM_DELETE, ids, 1), SERIATIM_OK);
+    goes_on_for(&f, 40);
+    push_by_old_layout(id);
+    turn_shard(&m);
+    assert_int_equal(drive(f.link), SERIATIM_OK);
+    assert_int_equal(seriatim_action_result(f.client), 1);
     close_moving(&f, &m);
 }
 
@@ -400,6 +512,11 @@ static void test_the_answer_that_an_id_has_left_is_a_write(void **state)
     offset = replication_offset();
     assert_true(is_absent(&m, id));
     assert_true(replication_offset() > offset);
+    REDIS("DEL seriatim:{Q/0}:reshard"); /* a server has taken the shard, and not turned it yet */
+    offset = replication_offset();
+    assert_true(is_absent(&m, id));
+    assert_true(replication_offset() > offset);
+    turn_shard(&m);
     redis_remove(&replica);
     close_moving(&f, &m);
 }
@@ -413,6 +530,9 @@ int main(void)
         cmocka_unit_test(test_ids_of_a_push_are_looked_for_in_all_that_a_shard_keeps),
         cmocka_unit_test(test_a_push_waits_while_its_id_is_on_its_way),
         cmocka_unit_test(test_a_push_waits_until_its_shard_is_turned),
+        cmocka_unit_test(test_a_shard_that_was_never_used_does_not_say_that_an_id_has_left),
+        cmocka_unit_test(test_a_push_waits_until_a_shard_that_was_never_used_is_turned),
+        cmocka_unit_test(test_an_action_waits_until_a_shard_that_was_never_used_is_turned),
         cmocka_unit_test(test_a_push_of_many_jobs_is_counted_as_without_a_move),
         cmocka_unit_test(test_a_pipeline_of_pushes_follows_a_move),
         cmocka_unit_test(test_a_push_believes_that_an_id_has_left_when_a_replica_knows_it),

@@ -118,11 +118,27 @@ def a_generation_is_given_once(world):
     return isinstance(answer, Refused)
 
 
+def a_shard_without_a_state_says_nothing_of_ids(world):
+    """The old shard of an id was never used, and is not turned yet. One producer has the layout of a move, another one that before it."""
+    source, quiet = world.shards[0], world.layout.value
+    source.has_state = False
+    layout = Layout(2, 2, 1, 2)
+    world.shards[1].turn(layout)
+    job = Job("payload", None, 0, 0, None, None)
+    answer = source.absent(layout.generation, 1)
+    if not isinstance(answer, Refused) and answer[0] == "moved":
+        world.shards[1].push(layout.generation, "producer", 1, 1, job, False, answer[1])
+    source.push(quiet.generation, "other", 1, 1, job._replace(text="other"), False, 0)
+    source.turn(layout)
+    return source.absent(layout.generation, 1)[0] == "found"
+
+
 SCHEDULES = {
     "a mark stops the end": a_mark_stops_the_end,
     "a push that only schedules stops the end": a_push_that_only_schedules_stops_the_end,
     "an import of a dead record stops the end": an_import_of_a_dead_record_stops_the_end,
     "each scan has its own mark": each_scan_has_its_own_mark,
     "a scan and its end have one connection": a_scan_and_its_end_have_one_connection,
+    "a shard without a state says nothing of ids": a_shard_without_a_state_says_nothing_of_ids,
     "a generation is given once": a_generation_is_given_once,
 }

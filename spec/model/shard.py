@@ -15,14 +15,18 @@ Job = namedtuple("Job", "text given at due number low")
 
 MOVED = ("jobs", "dead", "sched", "scores", "events", "taken", "notices")
 SLICE = 2
-FIELDS = ("generation", "text", "tick", "lease", "owner", "sequence", "out", "mark", "low")
+FIELDS = ("has_state", "generation", "text", "tick", "lease", "owner", "sequence", "out", "mark", "low")
 TABLES = ("leaving", "arrived", "arriving", "tokens")
 
 
 def script(method):
     @wraps(method)
     def checked(self, generation, *args):
-        if generation != self.generation:
+        if not self.has_state and method.__name__ == "absent" and not self.off("a shard without a state says nothing of ids"):
+            return self.look()
+        if not self.has_state and method.__name__ == "push":
+            self.has_state, self.generation = True, generation
+        if self.has_state and generation != self.generation:
             return Refused(self.generation, self.text)
         return method(self, *args)
     return checked
@@ -42,6 +46,7 @@ class Shard:
         self.skew = world.rnd.randint(-world.skew, world.skew)
         used = index < layout.shards
         self.generation, self.text = (layout.generation, layout) if used else (0, Layout(0, 0, None, 0))
+        self.has_state = True  # a shard that was never used has none: its first push gives it the generation of that push
         self.tick = self.lease = self.sequence = self.low = 0
         self.owner, self.out, self.mark = "", False, 0
         self.leaving, self.arrived, self.arriving, self.tokens = {}, {}, {}, {}
@@ -114,7 +119,7 @@ class Shard:
             return "SAME" if text == self.text or text.generation < self.generation else "OTHER"
         if self.leaving:
             return "OPEN"
-        self.generation, self.text = text.generation, text
+        self.has_state, self.generation, self.text = True, text.generation, text
         self.out = False
         self.arrived, self.arriving = {}, {}
         return "OK"

@@ -1,7 +1,5 @@
 -- library: absence - for an answer that ids are not there: its caller waits until a replica has this. WAIT waits for what its own connection
--- has written, so the layout is written once more. It has no functions, as the prelude.
-local layout = call('HGET', PREFIX .. 'reshard', '')
-if layout then
-  redis.pcall('ZREM', DUE, '') -- allowed at maxmemory
-  redis.pcall('HSET', PREFIX .. 'reshard', '', layout)
-end
+-- has written, so the state is written once more: without it, the shard would take jobs of an earlier layout. It has no functions, as the
+-- prelude.
+redis.pcall('ZREM', DUE, '') -- allowed at maxmemory
+redis.pcall('SET', STATE, state)

@@ -1,6 +1,7 @@
 -- library: here - for a push to the shard that ids leave: it may only join an id that is there. It needs prelude.
 -- An id is there if one of these is: a record in jobs, a scheduled payload, a dead record, a remembered score. Nothing is created in such
--- a shard any more, so what is not there will never be.
+-- a shard any more, so what is not there will never be. Whoever includes this has refused a shard without a state, which is of no
+-- generation yet and takes jobs of any.
 
 -- Notes which ids are not here (m), or in a batch that is on its way (g). old: their records in jobs. Returns how many.
 -- Most of them have nothing here, and each look-up costs as much as a job, so what is empty is not searched.

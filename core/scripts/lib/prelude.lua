@@ -79,8 +79,9 @@ if state then
     end
   end
 elseif not generation then -- nothing was ever in the shard
-  -- A turn makes it, as the layout says whether it is paused.
-  return error_reply(string.find(ARGV[1], ' here ', 1, true) and 'ELSEWHERE moved 0' or 'GENERATION 1')
+  -- A turn makes it, as the layout says whether it is paused. Until then it takes jobs of an earlier layout, so it does not say of an id
+  -- that it has moved.
+  return error_reply('GENERATION 1')
 end
 
 -- What happened to ids, for their histories (note.lua, events.lua); nil where none are kept.

@@ -6,7 +6,7 @@ local elsewhere = nil -- while ids move: by place, m: the id of the job is not h
 if not WIDTH then
   local width, step = string.match(ARGV[5], '^(%d+) (%w+)$')
   WIDTH = tonumber(width)
-  if step ~= 'here' and not state then return error_reply('GENERATION 1') end -- its turn makes it
+  if not state then return error_reply('GENERATION 1') end -- its turn makes it
   if step == 'here' then elsewhere = {} else tick = max(tick, tonumber(step) or 0) end
 end
 local LISTED = WIDTH and WIDTH > 40
