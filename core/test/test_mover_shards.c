@@ -335,6 +335,41 @@ static void test_a_mover_rests_behind_its_own_time_of_redis(void **state)
         fail_msg("the mover rested for %lld ms", (long long)rest_ms);
 }
 
+/* Each is alone in its batch. To look through the shard again behind each of them would take too long. */
+static void test_many_ids_with_many_payloads_move_in_few_scans(void **state)
+{
+    enum { MOVED = 40, PAYLOADS = 300 };
+    fixture f = open_queue(1, "list");
+    int64_t until;
+    unsigned scans = 0;
+    int i, p, was_scanning = 0;
+    live_node n;
+    (void)state;
+    for (i = 0; i < MOVED; i++) {
+        done(&f, seriatim_push_begin(f.client, f.queue));
+        for (p = 0; p < PAYLOADS; p++) {
+            char payload[16];
+            snprintf(payload, sizeof payload, "p%d", p);
+            add(&f, hot(i), strlen(hot(i)), payload, later);
+        }
+        done(&f, seriatim_push_send(f.client));
+    }
+    live_start(&n, "one", 1, 0, NULL);
+    live_await_shards(&n, 1);
+    reshard(&f, "7");
+    until = live_now() + MOST_MS;
+    while (!layout_ends_with(" 7 3")) {
+        const srt_mover *m = n.node->shards[0]->mover;
+        assert_true(live_now() < until);
+        live_step(&n);
+        scans += m && n.node->shards[0]->mover == m && was_scanning && !m->scanning;
+        was_scanning = n.node->shards[0]->mover && n.node->shards[0]->mover->scanning;
+    }
+    assert_in_range(scans, 1, 5);
+    live_stop(&n);
+    close_queue(&f);
+}
+
 /* ---- What is broken -------------------------------------------------------------------------- */
 
 /* One that does not belong into shard 0 of five any more. */
@@ -485,6 +520,7 @@ int main(void)
         cmocka_unit_test(test_an_id_leaves_soon_after_its_run),
         cmocka_unit_test(test_batches_grow_though_none_is_short),
         cmocka_unit_test(test_a_mover_rests_behind_its_own_time_of_redis),
+        cmocka_unit_test(test_many_ids_with_many_payloads_move_in_few_scans),
         cmocka_unit_test(test_a_mover_rests_while_jobs_of_other_shards_end),
         cmocka_unit_test(test_all_other_ids_move_beside_one_whose_record_cannot_be_read),
         cmocka_unit_test(test_a_mover_pauses_where_payloads_of_a_batch_are_missing),

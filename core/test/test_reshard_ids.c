@@ -357,8 +357,8 @@ static void test_a_batch_that_has_lost_payloads_arrives_with_the_others(void **s
     redisReply *batch;
     move m;
     (void)state;
-    push_spilled(&f, id, "spilled", 300);
-    push_spilled(&f, all_lost, "empty", 300);
+    push_spilled(&f, id, "spilled", 50);
+    push_spilled(&f, all_lost, "empty", 50);
     target = seriatim_shard_of(id, strlen(id), 4);
     move_begin(&m, 4);
     snprintf(both, sizeof both, "%s %s", id, all_lost);
@@ -369,10 +369,10 @@ static void test_a_batch_that_has_lost_payloads_arrives_with_the_others(void **s
     m.until = 100;
     assert_true(bring(&m, 0, batch));
     freeReplyObject(batch);
-    assert_int_equal(spilled(target, "spill", id), 299);
-    assert_int_equal(spilled(target, "deadspill", id), 298);
+    assert_int_equal(spilled(target, "spill", id), 49);
+    assert_int_equal(spilled(target, "deadspill", id), 48);
     target = seriatim_shard_of(all_lost, strlen(all_lost), 4);
-    assert_int_equal(spilled(target, "deadspill", all_lost), 300);
+    assert_int_equal(spilled(target, "deadspill", all_lost), 50);
     assert_string_equal(payloads(&f, SERIATIM_FETCH, all_lost), "-");
     assert_int_equal(findings(&f, 0), 0);
     move_all(&m);

@@ -8,10 +8,11 @@
 --   of it goes in slices before (parts.lua). ids that stay: they run, and leave with a later batch when their run has ended, or a
 --   node has to tell of them; and STAYS_BROKEN for each whose record cannot be read, or has no payloads, which stays until check
 --   has mended it.
---   A batch ends at some 256 KiB or 500 scheduled payloads, and takes no more than
---   256 KiB, or one, of notices; what it leaves is to be given again. The id '' is the shard itself: its part
---   is for each destination, also where no batch is open.
-local BATCH, FEW, FEW_BYTES = {bytes = 262144, scheduled = 500}, 16, 16384
+--   A batch ends at some 256 KiB, payloads in slices included, or 500 scheduled payloads in parts; an id that has more in slices
+--   leaves alone. It takes no more than 256 KiB, or one, of notices. What it leaves is to be given again.
+--   The id '' is the shard itself: its part is for each destination, also where no batch is open.
+-- To copy payloads in slices takes as long as their bytes, but not less than `payload` of each and `sliced` of an id.
+local BATCH, FEW, FEW_BYTES = {bytes = 262144, scheduled = 500, sliced = 4096, payload = 1024}, 16, 16384
 local staying, taken = 0, {notice_bytes = 0, scheduled = 0} -- taken: of what goes into the batch
 
 local function answer_of(batch)
@@ -100,8 +101,14 @@ probe_scores()
 probe_notices()
 call('ZCARD', PREFIX .. 'moving')
 local has = {scheduled = call('ZCARD', SCHEDULED) > 0, scores = call('HLEN', SCORES) > 0, events = call('ZCARD', PREFIX .. 'traced') > 0}
-local stored = {jobs = call('HMGET', JOBS, unpack(ids)), dead = call('HMGET', DEAD, unpack(ids)), waiting = {}, corpses = {}, broken = {}}
+local stored = {jobs = call('HMGET', JOBS, unpack(ids)), dead = call('HMGET', DEAD, unpack(ids)), waiting = {}, corpses = {}, broken = {},
+  scheduled = {}, sliced = {}}
 do
+  -- What a batch is larger by, about, because these payloads of an id go in slices.
+  local function note_sliced(i, count, largest)
+    stored.sliced[i] = stored.sliced[i] + max(BATCH.sliced, count * max(BATCH.payload, largest))
+  end
+
   -- An error behind the first write would lose what was taken of other ids, so records are read before it. A spilled one leaves with
   -- the payloads that are there, as arrive.lua counts them; one without any stays, so that check says what was lost.
   local function read_one(i, store, records)
@@ -113,13 +120,21 @@ do
       r.count = count
       records[i] = spilled_head(store, ids[i], r)
     end
+    if count then note_sliced(i, count, r.largest) end
     return r
   end
 
   for i = 1, #ids do
+    stored.sliced[i] = 0
     if stored.jobs[i] then stored.waiting[i] = read_one(i, first, stored.jobs) end
     if stored.dead[i] then stored.corpses[i] = read_one(i, morgue, stored.dead) end
-    if has.scheduled then probe_scheduled({ids[i]}) end
+    if has.scheduled then
+      local count = call('ZCARD', SCHED .. ids[i])
+      call('HLEN', SCHEDMAP .. ids[i])
+      local length = count > 0 and call('HSTRLEN', SCHEDMAP .. ids[i], call('ZRANGE', SCHED .. ids[i], 0, 0)[1]) or 0
+      if count > FEW or count * length > FEW_BYTES then note_sliced(i, count, length) end
+      stored.scheduled[i] = count
+    end
     if has.events then call('LLEN', PREFIX .. 'events:' .. ids[i]) end
     for _, extra in ipairs(extras[ids[i]]) do
       if type(extra) == 'table' then call('ZCARD', OUTBOX .. extra[1]) end
@@ -151,8 +166,7 @@ local function take_dead(id, record, r, part)
   return r.entries and '' or 'd'
 end
 
-local function take_scheduled(id, part)
-  local count = has.scheduled and call('ZCARD', SCHED .. id) or 0
+local function take_scheduled(id, count, part)
   if count == 0 then return '' end
   local flat = count <= FEW and call('ZRANGE', SCHED .. id, 0, -1, 'WITHSCORES') or {}
   local stamps, times, size = {}, {}, 0
@@ -224,15 +238,15 @@ for i = 1, #ids do
     end
   elseif stored.broken[i] then
     staying = staying + STAYS_BROKEN
-  elseif bytes < BATCH.bytes and taken.scheduled < BATCH.scheduled then
+  elseif bytes < BATCH.bytes and taken.scheduled < BATCH.scheduled and (not batch[1] or bytes + stored.sliced[i] <= BATCH.bytes) then
     local part, letters = {}, ''
     if stored.jobs[i] then letters = take_waiting(id, stored.jobs[i], stored.waiting[i], part) end
     if stored.dead[i] then letters = letters .. take_dead(id, stored.dead[i], stored.corpses[i], part) end
-    letters = letters .. take_scheduled(id, part)
+    letters = letters .. take_scheduled(id, stored.scheduled[i] or 0, part)
     take_beside(id, part)
     if next(part) then
       local text = letters .. ' ' .. cmsgpack.pack(part)
-      bytes = bytes + #id + #text
+      bytes = bytes + #id + #text + stored.sliced[i]
       batch[#batch + 1], batch[#batch + 2] = id, text
     end
   end

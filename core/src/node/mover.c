@@ -177,10 +177,7 @@ static int mover_scan_keep(srt_node *n, srt_shard *s, const srt_token *id, const
     found = srt_move_id_new(n, target, id, extra, NULL);
     if (!found)
         return 0;
-    found->next = m->found[target];
-    m->found[target] = found;
-    m->found_counts[target]++;
-    m->found_total++;
+    srt_move_keep(m, found);
     m->listed++;
     return 1;
 }

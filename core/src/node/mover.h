@@ -73,6 +73,7 @@ struct srt_mover {
     size_t found_total, scanning; /* scanning: 1 behind the first call of a scan */
 
     /* The batch. */
+    srt_move_id *sent; /* ids that it was to have, until it is open */
     srt_move_id *batch;
     char sequence[SRT_MOVE_NUMBER], tick[SRT_MOVE_NUMBER];
     srt_bytes about;     /* what each destination is told of the shard: a part of depart.lua */
@@ -131,6 +132,8 @@ void srt_move_take_sure(srt_node *node, srt_shard *shard, srt_sure sure, int64_t
 int srt_move_take_source(srt_mover *mover, const srt_reply *reply);
 /* Begins the request that says this to a destination; NULL as srt_move_request. sequence "0": no batch follows. */
 srt_request *srt_move_arrive_request(srt_node *node, srt_shard *shard, unsigned number, const char *sequence);
+/* An id waits to leave. */
+void srt_move_keep(srt_mover *mover, srt_move_id *id);
 void srt_move_drop_found(srt_node *node, srt_mover *mover);
 void srt_move_scan_begin(srt_mover *mover);
 /* Did the answer tell a list of texts and numbers of this length at least? If not, the mover begins anew. */

@@ -6,7 +6,7 @@
 #include "model/stored.h"
 
 #define BATCH_SHORT_MS 10      /* a batch that took less is followed by one twice as large */
-#define BATCH_LONG_MS 40       /* and one that took more by one half as large: an id stands still for less than 50 ms */
+#define BATCH_LONG_MS 40       /* and one that took more by one half as large: ids stand still for less than 50 ms */
 #define BATCH_STEP 10          /* ids by which any other is followed by a larger one */
 #define BATCH_ID_US 100        /* of Redis that an id takes at most, its departure and its arrival */
 #define BATCH_BYTES_OF_A_US 40 /* of what is stored of it: as many take a microsecond more */
@@ -21,11 +21,12 @@
 
 /* ---- Requests -------------------------------------------------------------------------------- */
 
-/* Asks for an open batch, or opens one with ids of m->target, which are forgotten: another scan lists what stays. */
+/* Asks for an open batch, or opens one with ids of m->target. */
 static srt_request *depart_request(srt_node *n, srt_shard *s)
 {
     srt_mover *m = s->mover;
     srt_request *r = srt_move_request(n, s, s->index, srt_script_depart);
+    srt_move_id **last = &m->sent;
     unsigned count;
     size_t bytes = 0;
     if (r && m->step == SRT_MOVE_CATCH)
@@ -39,7 +40,9 @@ static srt_request *depart_request(srt_node *n, srt_shard *s)
         m->found[m->target] = id->next;
         m->found_counts[m->target]--;
         m->found_total--;
-        srt_move_id_free(n, id);
+        id->next = NULL;
+        *last = id;
+        last = &id->next;
     }
     return r;
 }
@@ -149,6 +152,33 @@ static int batch_take(srt_node *n, srt_mover *m, const srt_reply *reply)
     return SERIATIM_OK;
 }
 
+static int is_same_id(const srt_move_id *a, const srt_move_id *b)
+{
+    return a->id_len == b->id_len && memcmp(srt_move_id_bytes(a), srt_move_id_bytes(b), a->id_len) == 0;
+}
+
+/*
+ * The ids that the batch has not taken, which has them in the order in which they were sent. Most stay, and are
+ * forgotten: another scan lists them. But ids with many payloads leave one a batch, and a scan for each would take too
+ * long, so behind one of them the others are asked for again.
+ */
+static void forget_sent(srt_node *n, srt_mover *m)
+{
+    const srt_move_id *taken = m->batch;
+    while (m->sent) {
+        srt_move_id *id = m->sent;
+        m->sent = id->next;
+        if (taken && is_same_id(id, taken)) {
+            taken = taken->next;
+            srt_move_id_free(n, id);
+        } else if (m->batch && m->has_slices) {
+            srt_move_keep(m, id);
+        } else {
+            srt_move_id_free(n, id);
+        }
+    }
+}
+
 /* Their runs may end soon. */
 static void catch_soon(srt_mover *m, int64_t now)
 {
@@ -196,6 +226,7 @@ void srt_move_opened(srt_node *n, srt_shard *s, const srt_reply *reply, int64_t 
     if (stay >= SRT_STAYS_BROKEN)
         broken_stays(n, s, now);
     if (srt_token_int(&reply->tokens[1]) == 0) {
+        forget_sent(n, m);
         if (m->caught)
             caught_nothing(n, s, now);
         n->moves.table->choose(n, s, now); /* all of these ids stay, or have gone */
@@ -205,6 +236,7 @@ void srt_move_opened(srt_node *n, srt_shard *s, const srt_reply *reply, int64_t 
         srt_move_anew(n, s, BATCH_FULL_MS, now);
         return;
     }
+    forget_sent(n, m);
     srt_move_make_sure(n, s, SRT_MOVE_OPENED, now);
 }
 
@@ -339,7 +371,7 @@ static void batch_ended(srt_node *n, srt_shard *s, int64_t now)
         catch_soon(m, now);
         catch_ended(n, s, now);
     } else {
-        if (!m->has_slices)
+        if (!m->has_slices || took > BATCH_LONG_MS)
             m->limit = next_limit(m->limit, took);
         srt_move_rest_behind(n, s, time_of_redis(m, took), now);
     }

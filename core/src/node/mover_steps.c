@@ -48,9 +48,22 @@ void srt_move_id_free(srt_node *n, srt_move_id *id)
     srt_free(n->mem, id, sizeof *id + id->id_len + id->part_len + id->letters_len);
 }
 
+void srt_move_keep(srt_mover *m, srt_move_id *id)
+{
+    id->next = m->found[id->target];
+    m->found[id->target] = id;
+    m->found_counts[id->target]++;
+    m->found_total++;
+}
+
 void srt_move_drop_found(srt_node *n, srt_mover *m)
 {
     unsigned target;
+    while (m->sent) {
+        srt_move_id *id = m->sent;
+        m->sent = id->next;
+        srt_move_id_free(n, id);
+    }
     for (target = 0; m->found && target < m->layout.shards; target++) {
         while (m->found[target]) {
             srt_move_id *id = m->found[target];
