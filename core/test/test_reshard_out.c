@@ -114,12 +114,34 @@ static void test_a_shard_is_not_out_if_a_dead_record_was_imported_behind_the_sca
     is_not_out(&f, &m, mark, id);
 }
 
+/* What waited behind a run that is not there any more waits in jobs again, behind the scan of jobs. */
+static void test_a_shard_is_not_out_if_a_repair_brought_an_id_back_behind_the_scan(void **state)
+{
+    static const char behind[] = "redis.call('HSET', KEYS[2], ARGV[1], redis.call('HGET', KEYS[1], ARGV[1])) "
+                                 "redis.call('HDEL', KEYS[1], ARGV[1]) redis.call('ZREM', KEYS[3], ARGV[1])";
+    const char *id = foreign_id();
+    char mark[32];
+    fixture f = open_queue(3, "merge");
+    move m;
+    (void)state;
+    push_failed(&f, id, "1", 0, 3600);
+    move_begin(&m, 4);
+    REDIS("EVAL %s 3 seriatim:{Q/0}:jobs seriatim:{Q/0}:next seriatim:{Q/0}:due %s", behind, id);
+    finds_nothing(&m, "jobs", mark);
+    assert_string_equal(kinds_found(&f, f.queue, 1), "behind");
+    finds_nothing(&m, "scheduled", NULL);
+    finds_nothing(&m, "dead", NULL);
+    finds_nothing(&m, "scores", NULL);
+    is_not_out(&f, &m, mark, id);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_a_shard_is_not_out_if_a_dead_id_was_requeued_behind_the_scan),
         cmocka_unit_test(test_a_shard_is_not_out_if_a_payload_of_a_dead_id_was_scheduled_behind_the_scan),
         cmocka_unit_test(test_a_shard_is_not_out_if_a_dead_record_was_imported_behind_the_scan),
+        cmocka_unit_test(test_a_shard_is_not_out_if_a_repair_brought_an_id_back_behind_the_scan),
     };
     return cmocka_run_group_tests(tests, start_server, stop_server);
 }
