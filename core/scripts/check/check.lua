@@ -315,7 +315,9 @@ if fixes[1] then
   spread()
   for i = 1, #fixes do fixes[i]() end
   -- An id may have come back to a kind of key through which a mover has looked (lib/moving.lua).
-  if is(FLAG_SOURCE) then redis.pcall('HINCRBY', PREFIX .. 'reshard', 'mark', 1) end
+  if is(FLAG_SOURCE) then
+    -- include apart: raise_mark
+  end
   note_due()
   save()
 end

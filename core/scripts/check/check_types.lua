@@ -69,7 +69,9 @@ if absent and others and repair then
   local is_source = tonumber(given) == generation and tonumber(string.match(PREFIX, '/(%d+)}:$')) < tonumber(old)
   local flags = (in_doubt and 6 or 4) + (is_source and FLAG_SOURCE or 0)
   call('ZREM', KEYS[4], '')
-  if is_source then call('HINCRBY', reshard, 'mark', 1) end
+  if is_source then
+    -- include apart: raise_mark
+  end
   call('SET', STATE, struct.pack(STATE_FORMAT, generation, now, 0, 0, 0, 0, 0, 0, 0, 0,
     call('HLEN', KEYS[14]), flags, tonumber(call('ZRANGE', PREFIX .. 'scheduled', 0, 0, 'WITHSCORES')[2]) or 9e15, 0, 0, 0, 0, 0, 0, 0))
 end

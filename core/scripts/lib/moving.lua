@@ -50,5 +50,7 @@ end
 -- through that kind already, and what the id had may be gone before the mover comes to it. A push does the same for all that it adds.
 local function note_return(whose)
   local is_foreign = foreign_test()
-  if is_foreign and is_foreign(whose) then call('HSET', RESHARD, 'mark', (tonumber(call('HGET', RESHARD, 'mark')) or 0) + 1) end
+  if is_foreign and is_foreign(whose) then
+    -- include apart: raise_mark
+  end
 end

@@ -303,7 +303,9 @@ end
 placed = min(placed, soonest)
 local refused_as_stale = stale - stale_before
 pushed = pushed + n - (elsewhere and elsewhere.away or 0) - #refused_places - refused_as_stale
-if elsewhere and new + scheduled > 0 then call('HSET', PREFIX .. 'reshard', 'mark', (tonumber(call('HGET', PREFIX .. 'reshard', 'mark')) or 0) + 1) end -- as moving.lua
+if elsewhere and new + scheduled > 0 then
+  -- include apart: raise_mark
+end
 for i = 1, events and n or 0 do
   local kind, number = EVENT_PUSHED, nil
   if told and told[i] then kind, number = unpack(told[i]) end

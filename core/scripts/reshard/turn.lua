@@ -46,7 +46,7 @@ else
 end
 if was_turned then
   call('HDEL', RESHARD, '-') -- a write that Redis allows at maxmemory
-  call('HINCRBY', RESHARD, 'mark', 1)
+  -- include apart: raise_mark
 else
   call('DEL', RESHARD) -- the same
   call('HSET', RESHARD, '', TEXT)
