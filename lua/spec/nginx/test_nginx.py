@@ -369,7 +369,7 @@ def test_the_configuration_of_the_page_runs_as_printed(folder: Path, server: Red
     try:
         connection = http.client.HTTPConnection("127.0.0.1", nginx.port)
         connection.request("POST", "/orders?id=17", "paid")
-        assert connection.getresponse().read() == b"1 new, 0 united\n"
+        assert connection.getresponse().read() == b"1 new, 0 folded\n"
         for path in ("/orders", "/orders?id=", "/orders?id"):
             connection.request("POST", path, "paid")
             answer = connection.getresponse()
