@@ -9,6 +9,7 @@
 
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "server.h"
 
@@ -42,4 +43,14 @@ void steps_for(live_node *nodes, size_t count, int64_t ms)
     while (live_now() < until)
         for (i = 0; i < count; i++)
             live_step(&nodes[i]);
+}
+
+const char *leaving_id(void)
+{
+    static char id[16];
+    int i = 0;
+    do
+        snprintf(id, sizeof id, "id%d", i++);
+    while (seriatim_shard_of(id, strlen(id), 3) != 0 || seriatim_shard_of(id, strlen(id), 5) == 0);
+    return id;
 }

@@ -10,6 +10,8 @@ void write_layout_words(const char *words);
 void write_layout(unsigned shards, unsigned old, unsigned most);
 /* The same of a layout in which no ids move. */
 void write_quiet(unsigned shards);
+/* An id that lies in shard 0 of 3, and in another one of 5; the same each time. */
+const char *leaving_id(void);
 void steps_for(live_node *nodes, size_t count, int64_t ms);
 
 #endif

@@ -22,17 +22,6 @@
 
 static live_log run_log;
 
-/* An id that lies in shard 0 of 3, and in another one of 5. */
-static const char *leaving_id(void)
-{
-    static char id[16];
-    int i = 0;
-    do
-        snprintf(id, sizeof id, "id%d", i++);
-    while (seriatim_shard_of(id, strlen(id), 3) != 0 || seriatim_shard_of(id, strlen(id), 5) == 0);
-    return id;
-}
-
 static long long notices_in(unsigned shard)
 {
     redisReply *reply = redis("ZCARD seriatim:{Q/%u}:tellers", shard);

@@ -372,17 +372,6 @@ static void test_many_ids_with_many_payloads_move_in_few_scans(void **state)
 
 /* ---- What is broken -------------------------------------------------------------------------- */
 
-/* One that does not belong into shard 0 of five any more. */
-static const char *leaving(void)
-{
-    static char id[32];
-    int number = 0;
-    do
-        snprintf(id, sizeof id, "leaving-%d", number++);
-    while (seriatim_shard_of(id, strlen(id), 3) != 0 || seriatim_shard_of(id, strlen(id), 5) == 0);
-    return id;
-}
-
 /* Requests that movers send in a second. */
 static int64_t requests_of_a_second(live_node *n)
 {
@@ -413,9 +402,9 @@ static void test_all_other_ids_move_beside_one_whose_record_cannot_be_read(void 
     int64_t until;
     live_node n;
     (void)state;
-    push(&f, leaving(), "1", later);
+    push(&f, leaving_id(), "1", later);
     push_new_ids(&f, 0, OTHERS, later);
-    REDIS("HSET seriatim:{Q/0}:jobs %s garbage", leaving());
+    REDIS("HSET seriatim:{Q/0}:jobs %s garbage", leaving_id());
     live_start(&n, "one", 3, 0, NULL);
     live_await_shards(&n, 3);
     reshard(&f, "5");
@@ -425,10 +414,10 @@ static void test_all_other_ids_move_beside_one_whose_record_cannot_be_read(void 
         live_step(&n);
     }
     assert_true(requests_of_a_second(&n) < 100);
-    assert_true(is_at(0, "jobs", leaving()));
+    assert_true(is_at(0, "jobs", leaving_id()));
     assert_string_equal(kinds_found(&f, f.queue, 1), "unreadable stale");
     step_until_layout(&n, " 5 3");
-    assert_true(is_at(seriatim_shard_of(leaving(), strlen(leaving()), 5), "dead", leaving()));
+    assert_true(is_at(seriatim_shard_of(leaving_id(), strlen(leaving_id()), 5), "dead", leaving_id()));
     live_stop(&n);
     close_queue(&f);
 }
@@ -445,7 +434,7 @@ static void test_a_mover_pauses_where_payloads_of_a_batch_are_missing(void **sta
     done(&f, seriatim_push_begin(f.client, f.queue));
     for (i = 0; i < 600; i++) {
         snprintf(payload, sizeof payload, "p%d", (int)i);
-        add(&f, leaving(), strlen(leaving()), payload, later);
+        add(&f, leaving_id(), strlen(leaving_id()), payload, later);
     }
     done(&f, seriatim_push_send(f.client));
     live_start(&n, "one", 3, 0, NULL);
@@ -456,7 +445,7 @@ static void test_a_mover_pauses_where_payloads_of_a_batch_are_missing(void **sta
             const srt_mover *m = n.node->shards[i]->mover;
             if (!m || m->step != SRT_MOVE_SLICE_IN)
                 continue;
-            REDIS("ZREMRANGEBYRANK seriatim:{Q/0}:spill:%s 0 0", leaving());
+            REDIS("ZREMRANGEBYRANK seriatim:{Q/0}:spill:%s 0 0", leaving_id());
             if (until == 0) {
                 until = live_now() + 1000;
                 before = n.node->moves.serial;
