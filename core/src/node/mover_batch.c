@@ -167,15 +167,14 @@ static void forget_sent(srt_node *n, srt_mover *m)
     const srt_move_id *taken = m->batch;
     while (m->sent) {
         srt_move_id *id = m->sent;
+        int is_taken = taken && is_same_id(id, taken);
         m->sent = id->next;
-        if (taken && is_same_id(id, taken)) {
+        if (is_taken)
             taken = taken->next;
-            srt_move_id_free(n, id);
-        } else if (m->batch && m->has_slices) {
+        if (!is_taken && m->batch && m->has_slices)
             srt_move_keep(m, id);
-        } else {
+        else
             srt_move_id_free(n, id);
-        }
     }
 }
 

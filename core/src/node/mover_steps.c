@@ -56,20 +56,21 @@ void srt_move_keep(srt_mover *m, srt_move_id *id)
     m->found_total++;
 }
 
+static void drop_list(srt_node *n, srt_move_id **list)
+{
+    while (*list) {
+        srt_move_id *id = *list;
+        *list = id->next;
+        srt_move_id_free(n, id);
+    }
+}
+
 void srt_move_drop_found(srt_node *n, srt_mover *m)
 {
     unsigned target;
-    while (m->sent) {
-        srt_move_id *id = m->sent;
-        m->sent = id->next;
-        srt_move_id_free(n, id);
-    }
+    drop_list(n, &m->sent);
     for (target = 0; m->found && target < m->layout.shards; target++) {
-        while (m->found[target]) {
-            srt_move_id *id = m->found[target];
-            m->found[target] = id->next;
-            srt_move_id_free(n, id);
-        }
+        drop_list(n, &m->found[target]);
         m->found_counts[target] = 0;
     }
     m->found_total = 0;
@@ -77,11 +78,7 @@ void srt_move_drop_found(srt_node *n, srt_mover *m)
 
 void srt_move_drop_batch(srt_node *n, srt_mover *m)
 {
-    while (m->batch) {
-        srt_move_id *id = m->batch;
-        m->batch = id->next;
-        srt_move_id_free(n, id);
-    }
+    drop_list(n, &m->batch);
     m->sliced = NULL;
 }
 
