@@ -93,18 +93,24 @@ static void replace_layout(move *m, const char *words)
     freeReplyObject(reply);
 }
 
+const char *turn_shard(unsigned shard, const char *layout)
+{
+    static char word[16];
+    shard_call call;
+    redisReply *reply;
+    CALL(&call, shard, turn, NULL);
+    call_text(&call, layout);
+    reply = call_send(&call, 0);
+    snprintf(word, sizeof word, "%s", reply->element[0]->str);
+    freeReplyObject(reply);
+    return word;
+}
+
 static void turn_all(const move *m)
 {
     unsigned i;
-    for (i = 0; i < m->old || i < m->shards; i++) {
-        shard_call call;
-        redisReply *reply;
-        CALL(&call, i, turn, NULL);
-        call_text(&call, m->layout);
-        reply = call_send(&call, 0);
-        assert_string_equal(reply->element[0]->str, "OK");
-        freeReplyObject(reply);
-    }
+    for (i = 0; i < m->old || i < m->shards; i++)
+        assert_string_equal(turn_shard(i, m->layout), "OK");
 }
 
 void move_begin(move *m, unsigned shards)

@@ -34,6 +34,8 @@ redisReply *shard_script(unsigned shard, const char *script, size_t len, const c
 #define ON_SHARD(shard, name, ...)                                                                                     \
     shard_script(shard, srt_script_text_##name, sizeof srt_script_text_##name, __VA_ARGS__, NULL)
 
+/* Turns a shard to this layout. Returns the first word of the answer, which the next call replaces. */
+const char *turn_shard(unsigned shard, const char *layout);
 /* Replaces the layout and turns all shards. shards: the new number. */
 void move_begin(move *m, unsigned shards);
 /* One pass over a source: lists, departs and brings what can be taken. Returns how many ids have left. */

@@ -355,19 +355,14 @@ static void test_a_shard_with_an_open_batch_refuses_a_turn(void **state)
     fixture f = open_shards();
     const char *id;
     char text[64];
-    shard_call call;
-    redisReply *batch, *reply;
+    redisReply *batch;
     move m;
     (void)state;
     push(&f, id = new_id("open"), "1", none);
     move_begin(&m, 4);
     batch = depart(&m, 0, id);
     snprintf(text, sizeof text, "9%s 5 4 4 5", m.generation);
-    CALL(&call, 0, turn, NULL);
-    call_text(&call, text);
-    reply = call_send(&call, 0);
-    assert_string_equal(reply->element[0]->str, "OPEN");
-    freeReplyObject(reply);
+    assert_string_equal(turn_shard(0, text), "OPEN");
     freeReplyObject(batch);
     close_queue(&f);
 }

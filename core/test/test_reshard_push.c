@@ -244,17 +244,6 @@ static void test_a_push_waits_while_its_id_is_on_its_way(void **state)
     close_moving(&f, &m);
 }
 
-static void turn_shard(const move *m)
-{
-    shard_call call;
-    redisReply *reply;
-    CALL(&call, 0, turn, NULL);
-    call_text(&call, m->layout);
-    reply = call_send(&call, 0);
-    assert_string_equal(reply->element[0]->str, "OK");
-    freeReplyObject(reply);
-}
-
 /* A producer does not turn shards; a server or the command does. */
 static void test_a_push_waits_until_its_shard_is_turned(void **state)
 {
@@ -267,7 +256,7 @@ static void test_a_push_waits_until_its_shard_is_turned(void **state)
     REDIS("SETRANGE seriatim:{Q/0}:state 0 %b", "\x00\x00\x00\x00\x00\x00\xf0\x3f", (size_t)8);
     REDIS("DEL seriatim:{Q/0}:reshard");
     begin_push(&f, id, "2", 40);
-    turn_shard(&m);
+    assert_string_equal(turn_shard(0, m.layout), "OK");
     assert_int_equal(drive(f.link), SERIATIM_OK);
     assert_int_equal(seriatim_push_result(f.client).folded, 1);
     close_moving(&f, &m);
@@ -322,7 +311,7 @@ static void test_a_shard_that_was_never_used_does_not_say_that_an_id_has_left(vo
     call_text(&call, id);
     is_refused_as_earlier(call_send(&call, 1));
     assert_int_equal(number("EXISTS seriatim:{Q/0}:state"), 0);
-    turn_shard(&m);
+    assert_string_equal(turn_shard(0, m.layout), "OK");
     close_moving(&f, &m);
 }
 
@@ -346,7 +335,7 @@ static void test_a_push_waits_until_a_shard_that_was_never_used_is_turned(void *
         goes_on_for(&f, 40);
         assert_false(waits_in(new_shard(id), id));
         push_by_old_layout(id);
-        turn_shard(&m);
+        assert_string_equal(turn_shard(0, m.layout), "OK");
         assert_int_equal(drive(f.link), SERIATIM_OK);
         assert_int_equal(seriatim_push_result(f.client).folded, sizes[i]);
         assert_false(waits_in(new_shard(id), id));
@@ -370,7 +359,7 @@ static void test_an_action_waits_until_a_shard_that_was_never_used_is_turned(voi
     assert_int_equal(seriatim_action_begin(f.client, f.queue, SERIATIM_DELETE, ids, 1), SERIATIM_OK);
     goes_on_for(&f, 40);
     push_by_old_layout(id);
-    turn_shard(&m);
+    assert_string_equal(turn_shard(0, m.layout), "OK");
     assert_int_equal(drive(f.link), SERIATIM_OK);
     assert_int_equal(seriatim_action_result(f.client), 1);
     close_moving(&f, &m);
@@ -516,7 +505,7 @@ static void test_the_answer_that_an_id_has_left_is_a_write(void **state)
     offset = replication_offset();
     assert_true(is_absent(&m, id));
     assert_true(replication_offset() > offset);
-    turn_shard(&m);
+    assert_string_equal(turn_shard(0, m.layout), "OK");
     redis_remove(&replica);
     close_moving(&f, &m);
 }

@@ -112,20 +112,6 @@ static void test_a_server_turns_the_shards_that_a_deletion_had_not_closed(void *
 
 /* ---- A state that was lost --------------------------------------------------------------------- */
 
-/* The first word of its answer. */
-static const char *turn(const move *m, unsigned shard)
-{
-    static char word[16];
-    shard_call call;
-    redisReply *reply;
-    CALL(&call, shard, turn, NULL);
-    call_text(&call, m->layout);
-    reply = call_send(&call, 0);
-    snprintf(word, sizeof word, "%s", reply->element[0]->str);
-    freeReplyObject(reply);
-    return word;
-}
-
 static void lose_state(unsigned shard)
 {
     freeReplyObject(redis("DEL seriatim:{Q/%u}:state", shard));
@@ -148,8 +134,8 @@ static void test_ids_leave_a_source_whose_state_was_lost_and_made_anew(void **st
     move_begin(&m, 3);
     lose_state(0);
     acquire_anew(&m, 0);
-    assert_string_equal(turn(&m, 0), "OK");
-    assert_string_equal(turn(&m, 0), "SAME");
+    assert_string_equal(turn_shard(0, m.layout), "OK");
+    assert_string_equal(turn_shard(0, m.layout), "SAME");
     move_all(&m);
     assert_int_equal(is_stored(1, id), 1);
     assert_int_equal(findings(&f, 0), 0);
@@ -192,7 +178,7 @@ static void test_a_scan_that_began_before_a_source_was_known_again_does_not_coun
             assert_string_equal(kinds_found(&f, f.queue, 1), "state");
         else
             acquire_anew(&m, 0);
-        turn(&m, 0);
+        turn_shard(0, m.layout);
         reply = ON_SHARD(0, out, m.generation, mark);
         assert_int_equal(reply->integer, 0);
         freeReplyObject(reply);
@@ -222,7 +208,7 @@ static void test_a_batch_arrives_once_in_a_shard_whose_state_was_lost(void **sta
         lose_state(1);
         if (anew)
             acquire_anew(&m, 1);
-        assert_string_equal(turn(&m, 1), "OK");
+        assert_string_equal(turn_shard(1, m.layout), "OK");
         assert_true(bring(&m, 0, batch));
         freeReplyObject(batch);
         assert_int_equal(is_stored(1, id), 0);
