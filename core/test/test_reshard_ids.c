@@ -11,6 +11,7 @@
 #include <string.h>
 
 #define SRT_SCRIPT_TEXTS
+#include "base/msgpack.h"
 #include "model/stored.h"
 #include "pop_fixture.h"
 #include "reshard_fixture.h"
@@ -164,6 +165,53 @@ static void test_a_popper_reports_to_the_shard_that_has_its_run(void **state)
     assert_string_equal(payloads(&q.f, SERIATIM_FETCH, q.old), "-");
     assert_string_equal(payloads(&q.f, SERIATIM_FETCH, q.new), "-");
     close_moving(&q);
+}
+
+/* How many ids a node that takes shard 0 is given by its first claim. */
+static size_t claimed(const move *m)
+{
+    redisReply *owned = ON_SHARD(0, acquire, m->generation, "n1", "0", "", "0"), *reply;
+    srt_texts ids = {NULL, NULL, 0};
+    assert_string_equal(owned->element[0]->str, "OK");
+    reply = ON_SHARD(0, claim, m->generation, owned->element[1]->str, owned->element[2]->str, "10", "0", "0", "list",
+                     "0", "25", "bury");
+    if (reply->elements > 8)
+        assert_int_equal(srt_texts_begin(&ids, reply->element[8]->str, reply->element[8]->len), SERIATIM_OK);
+    freeReplyObject(owned);
+    freeReplyObject(reply);
+    return ids.count;
+}
+
+/*
+ * `stays` has two entries in ready, because it was deleted and pushed again. While it runs by the first, neither a
+ * claim nor a pop takes it by the second, although an id that waits to leave stands in jobs and in no list of a claim.
+ */
+static void test_r_order_3_an_id_that_waits_to_leave_hides_no_stale_entry(void **state)
+{
+    fixture f = open_queue(3, "list");
+    char leaves[32], stays[32] = "stays";
+    popped delivery;
+    move m;
+    int i = 0;
+    (void)state;
+    foreign_id(leaves, "leaves");
+    while (seriatim_shard_of(stays, strlen(stays), 3) != 0 || seriatim_shard_of(stays, strlen(stays), 4) != 0)
+        snprintf(stays, sizeof stays, "stays%d", i++);
+    push(&f, leaves, "1", none);
+    push(&f, stays, "1", none);
+    assert_int_equal(act_on(&f, SERIATIM_DELETE, stays), 1);
+    push(&f, stays, "2", none);
+    assert_int_equal(count_of("LLEN", "ready"), 3);
+    move_begin(&m, 4);
+    assert_string_equal(pop(&f, 30, &delivery), leaves);
+    freeReplyObject(depart(&m, 0, leaves));
+    assert_int_equal(say_plain(&f, &delivery, SERIATIM_POPPED_RELEASE), SERIATIM_OK);
+    assert_int_equal(count_of("ZCARD", "moving"), 1);
+    assert_string_equal(pop(&f, 30, &delivery), stays);
+    assert_int_equal(claimed(&m), 0);
+    assert_string_equal(pop(&f, 30, &delivery), "-");
+    move_all(&m);
+    close_queue(&f);
 }
 
 /* What is broken: a record in jobs, one in the morgue, a run. */
@@ -389,6 +437,7 @@ int main(void)
         cmocka_unit_test(test_a_whole_queue_is_seen_in_all_of_its_shards),
         cmocka_unit_test(test_an_action_on_a_whole_queue_passes_over_no_id),
         cmocka_unit_test(test_a_popper_reports_to_the_shard_that_has_its_run),
+        cmocka_unit_test(test_r_order_3_an_id_that_waits_to_leave_hides_no_stale_entry),
         cmocka_unit_test(test_an_id_whose_record_cannot_be_read_stays_and_the_others_leave),
         cmocka_unit_test(test_an_id_that_has_lost_payloads_leaves_with_the_others),
         cmocka_unit_test(test_an_id_that_has_lost_all_payloads_stays),

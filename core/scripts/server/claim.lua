@@ -138,6 +138,7 @@ elseif taking then
   -- done only where the counts show that there is a stale entry: without one, each id of jobs stands in one index or runs.
   local wary = ready[1] and call('HLEN', JOBS) ~= ready_count + due_count + call('HLEN', RUNNING) - call('HEXISTS', RUNNING, '') + held
     + call('ZCARD', PARKED) + (doubted and call('ZCARD', UNPROVEN) + call('ZCARD', SUSPECT) or 0)
+    + (flags % (2 * FLAG_SOURCE) >= FLAG_SOURCE and call('ZCARD', PREFIX .. 'moving') or 0)
 
   if due[1] or wary then
     -- include: runs
