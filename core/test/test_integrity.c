@@ -209,6 +209,35 @@ static void test_check_names_and_repairs_each_damage(void **state)
     }
 }
 
+/* What waits of the id, or waits behind its run, cannot be read: the jobs before it in the call are not written either.
+ */
+static void test_r_push_8_a_push_that_meets_an_unreadable_record_writes_nothing(void **state)
+{
+    static const char *const broken[] = {"HSET " PREFIX "jobs c junk", "HSET " PREFIX "next c \xff"};
+    size_t i;
+    (void)state;
+    for (i = 0; i < 2; i++) {
+        fixture f = open_queue(1, "list");
+        push(&f, "c", "1", none);
+        if (i == 1) {
+            acquire(&f, "n1");
+            assert_int_equal(claim(&f, "10", NULL), 1);
+            push(&f, "c", "2", none);
+        }
+        REDIS(broken[i]);
+        assert_int_equal(seriatim_push_begin(f.client, f.queue), SERIATIM_OK);
+        add(&f, "new", 3, "1", none);
+        add(&f, "c", 1, "3", none);
+        assert_int_equal(seriatim_push_send(f.client), SERIATIM_OK);
+        assert_int_equal(drive(f.link), SERIATIM_SERVER);
+        assert_non_null(
+            strstr(seriatim_client_error(f.client)->message, "cannot be read (`seriatim check` mends it): c"));
+        assert_int_equal(number("HEXISTS " PREFIX "jobs new"), 0);
+        assert_int_equal(count_of("LLEN", "ready"), i == 0);
+        seriatim_link_free(f.link);
+    }
+}
+
 /* A key that the scan has named may have expired, or its id may have ended, when a script looks at it. */
 static void test_check_passes_over_keys_that_have_gone_meanwhile(void **state)
 {
@@ -483,6 +512,7 @@ int main(void)
         cmocka_unit_test(test_check_replaces_keys_of_the_wrong_type),
         cmocka_unit_test(test_f30_repair_mends_each_evicted_key),
         cmocka_unit_test(test_check_names_and_repairs_each_damage),
+        cmocka_unit_test(test_r_push_8_a_push_that_meets_an_unreadable_record_writes_nothing),
         cmocka_unit_test(test_check_passes_over_keys_that_have_gone_meanwhile),
         cmocka_unit_test(test_check_names_keys_that_nothing_owns),
         cmocka_unit_test(test_r_ick_15_check_mends_each_key_of_a_set),

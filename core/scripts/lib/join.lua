@@ -33,10 +33,11 @@ local function join_behind(id, record, jobs, fold)
   return kept
 end
 
--- Unites jobs, one at least, with an id that does not run: `record`, or false. Returns the winner, and the microsecond at which the id
--- became due: 0 is now, FOREVER means that it was due then before.
-local function join_waiting(id, record, jobs, fold)
-  local w, entries, is_moved = record and read(record), {}, false
+-- Unites jobs, one at least, with an id that does not run: `record`, or false; w: what read gives of it, if the caller has read it.
+-- Returns the winner, and the microsecond at which the id became due: 0 is now, FOREVER means that it was due then before.
+local function join_waiting(id, record, jobs, fold, w)
+  local entries, is_moved = {}, false
+  w = w or record and read(record)
   for j = 1, #jobs do
     local job = jobs[j]
     if not w then w = record_for(job) end

@@ -212,7 +212,15 @@ if rest[1] then
 
   local behind = {} -- of the ids that run: the record behind the run, or false
   call('ZCARD', RETRY) call('ZCARD', UNPROVEN) call('ZCARD', SUSPECT) call('HLEN', RUNNING) call('HLEN', CLAIMS) call('HLEN', NEXT)
-  for j = 1, #order do
+  for j, newer in ipairs(order[1] and call('HMGET', NEXT, unpack(order)) or {}) do
+    -- An error behind the first write would leave half a push, so records are read before it.
+    local places, ok = places_of[order[j]], true
+    local waiting = old[places[1]]
+    if waiting then ok, places.waiting = pcall(read, waiting) end
+    if not ok or newer and not pcall(read, newer) then
+      return error_reply('ERR a record of this id cannot be read (`seriatim check` mends it): ' .. order[j])
+    end
+    places.newer = newer
     if held > 0 or may_spill(order[j]) then probe_spill(first, {order[j]}) probe_spill(second, {order[j]}) end
     if some_special then probe_scheduled({order[j]}) end
   end
@@ -224,11 +232,12 @@ if rest[1] then
   end
   if may_hold(there) then spread() end
   if order[1] then
-    local runs, nexts = call('HMGET', RUNNING, unpack(order)), call('HMGET', NEXT, unpack(order))
+    local runs = call('HMGET', RUNNING, unpack(order))
     for j = 1, #order do
       if runs[j] then
-        behind[order[j]] = nexts[j]
-        is_behind = is_behind or not nexts[j] and sub(runs[j], 2, 2) ~= RUN_POPPED
+        local newer = places_of[order[j]].newer
+        behind[order[j]] = newer
+        is_behind = is_behind or not newer and sub(runs[j], 2, 2) ~= RUN_POPPED
       end
     end
   end
@@ -279,7 +288,7 @@ if rest[1] then
     end
     if not jobs[1] then return end
     local kept, soon
-    if runs then kept = join_behind(id, record, jobs, FOLD) else kept, soon = join_waiting(id, record, jobs, FOLD) end
+    if runs then kept = join_behind(id, record, jobs, FOLD) else kept, soon = join_waiting(id, record, jobs, FOLD, places.waiting) end
     soonest = min(soonest, soon or FOREVER)
     new = new + (record and 0 or 1)
     folded = folded + #jobs - (record and 0 or 1)
