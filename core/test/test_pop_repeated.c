@@ -17,6 +17,7 @@
 #include <unistd.h>
 
 #include "pop_fixture.h"
+#include "reshard_fixture.h"
 
 static int begin_pop(const fixture *f)
 {
@@ -153,6 +154,31 @@ static void test_r_pop_14_a_slice_of_an_old_generation_leads_to_the_same_deliver
     close_queue(&f);
 }
 
+/* The new generation is that of a move, in which the client would begin with another shard. */
+static void test_r_pop_14_a_pop_is_repeated_at_its_shard_though_ids_move(void **state)
+{
+    int i;
+    (void)state;
+    for (i = 0; i < 6; i++) { /* with as many identities, by which the first shard is chosen */
+        fixture f = open_queue(1, "list");
+        popped p;
+        move m;
+        push(&f, "b", "x", none);
+        assert_string_equal(pop(&f, 30, &p), "b");
+        assert_int_equal(ack(&f, &p), SERIATIM_OK);
+        push_many(&f, "a", 0, 900);
+        push(&f, "c", "x", none);
+        assert_int_equal(begin_pop(&f), SERIATIM_OK);
+        send_only(&f, 1, i % 2); /* the answer is lost, or its first slice is refused */
+        move_begin(&m, 4);
+        assert_string_equal(end_pop(&f, &p), "a");
+        assert_int_equal(p.count, 900);
+        assert_int_equal(p.deliveries, 1);
+        assert_int_equal(count_of("HLEN", "running"), 1);
+        close_queue(&f);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -160,6 +186,7 @@ int main(void)
         cmocka_unit_test(test_r_pop_14_an_executed_report_is_not_stale_under_a_new_generation),
         cmocka_unit_test(test_r_pop_14_a_pop_takes_one_id_though_the_generation_changes),
         cmocka_unit_test(test_r_pop_14_a_slice_of_an_old_generation_leads_to_the_same_delivery),
+        cmocka_unit_test(test_r_pop_14_a_pop_is_repeated_at_its_shard_though_ids_move),
     };
     return cmocka_run_group_tests(tests, start_server, stop_server);
 }

@@ -25,8 +25,9 @@ typedef struct pop_state {
     size_t queue_count, at;
     int64_t wait_ms, ttr_us, most;
     unsigned asked;  /* shards of the queue */
-    unsigned again;  /* calls of the shard */
-    int repeat;      /* the next call of the shard has the number of the last one */
+    unsigned shard;  /* that was called last */
+    unsigned again;  /* calls of it */
+    int repeat;      /* the next call is of this shard, and has the number of the last one */
     int64_t next_ms; /* until something may be due */
     int found;
     seriatim_popped result;
@@ -74,7 +75,7 @@ srt_request *srt_pop_request(seriatim_client *c, const srt_queue *queue, unsigne
  * The shard that is asked next. The first one depends on the client's random identity: if all began with shard 0,
  * programs that pop once would leave the ids of the other shards waiting.
  */
-static unsigned pop_shard(const seriatim_client *c, const pop_state *p, const srt_queue *queue)
+static unsigned pop_next_shard(const seriatim_client *c, const pop_state *p, const srt_queue *queue)
 {
     unsigned count = srt_queue_addressed(queue), first = seriatim_shard_of(c->identity, SRT_IDENTITY, count);
     return (first + queue->pop_shard + p->asked) % count;
@@ -83,8 +84,13 @@ static unsigned pop_shard(const seriatim_client *c, const pop_state *p, const sr
 static int pop_ask(seriatim_client *c, pop_state *p, const srt_queue *queue)
 {
     srt_request *r;
-    c->sequence += !p->repeat;
-    r = srt_pop_request(c, queue, pop_shard(c, p, queue), srt_script_pop);
+    if (p->shard >= srt_queue_addressed(queue))
+        p->repeat = 0; /* no run was left in it, or its ids would not have left it */
+    if (!p->repeat) {
+        c->sequence++;
+        p->shard = pop_next_shard(c, p, queue);
+    }
+    r = srt_pop_request(c, queue, p->shard, srt_script_pop);
     if (!r)
         return SERIATIM_NOMEM;
     srt_request_int(r, p->ttr_us);
@@ -99,9 +105,8 @@ static int pop_ask(seriatim_client *c, pop_state *p, const srt_queue *queue)
 /* Asks for more payloads of the popped id: pop.lua answers with the first ones only. */
 static int pop_ask_slice(seriatim_client *c, pop_state *p, srt_queue *queue)
 {
-    unsigned shard = pop_shard(c, p, queue);
     char run[32];
-    srt_request *r = srt_client_shard_request(c, queue, shard, srt_script_slice);
+    srt_request *r = srt_client_shard_request(c, queue, p->shard, srt_script_slice);
     if (!r)
         return SERIATIM_NOMEM;
     snprintf(run, sizeof run, "1%c%lld", SRT_RUN_POPPED, (long long)p->result.job.fence);
@@ -299,8 +304,8 @@ static int pop_on_refused(seriatim_client *c, srt_request *r, const seriatim_err
 
 /*
  * The layout changed after this client had taken an id, or may have taken one: the answer was lost, or a slice was
- * refused. The pop is repeated with the same number, so the shard gives that id. With another number it would give the
- * next id, and the first one would fail when its time is over.
+ * refused. The pop of the same shard is repeated with the same number, so it gives that id. With another number, or
+ * from another shard, the next id would come, and the first one would fail when its time is over.
  */
 static int pop_on_stale(seriatim_client *c, srt_request *r, int left)
 {
