@@ -193,7 +193,6 @@ static void peer_push(peer *p, char *out, size_t cap)
     unsigned shard = peer_shard(p->argv[3]), place = peer_place(p->argv[3]);
     char answer[8192] = "", sequence[24];
     p->pushes++;
-    p->pushes_here++;
     assert_true(n >= 1 && n <= 1000);
     snprintf(sequence, sizeof sequence, "%lu ", arg_number(p, 4 + keys));
     if (place >= p->stale_from && (p->stale_until > 0 || arg_number(p, 3 + keys) != p->generation)) {
@@ -201,6 +200,7 @@ static void peer_push(peer *p, char *out, size_t cap)
         snprintf(out, cap, "-GENERATION %lu\r\n", p->generation);
         return;
     }
+    p->written_here++;
     if (strncmp(p->token[place], sequence, strlen(sequence)) == 0) {
         bulk(out, cap, strchr(p->token[place], ' ') + 1);
         return;
@@ -224,7 +224,8 @@ static void peer_push(peer *p, char *out, size_t cap)
     p->jobs += (int)n;
     {
         char text[8300];
-        snprintf(text, sizeof text, "%lu %lu 0%s", (unsigned long)n, (unsigned long)(n - refused), answer);
+        snprintf(text, sizeof text, "%lu %lu 0%s%s", (unsigned long)n, (unsigned long)(n - refused), answer,
+                 arg_number(p, first - 2) % 20 == 13 ? " a1000" : "");
         bulk(out, cap, text);
         snprintf(p->token[place], sizeof p->token[place], "%s%.30s", sequence, text);
     }
@@ -235,7 +236,7 @@ static void peer_wait(peer *p, char *out, size_t cap)
 {
     p->waits++;
     assert_int_equal(p->argc, 3);
-    assert_true(p->pushes_here > 0);
+    assert_true(p->written_here > 0);
     if (p->wait_error) {
         snprintf(out, cap, "%s", p->wait_error);
         p->wait_error = NULL;
@@ -252,6 +253,12 @@ void peer_answer(peer *p, char *out, size_t cap)
     char text[64];
     if (arg_is(p, 0, "WAIT")) {
         peer_wait(p, out, cap);
+        return;
+    }
+    if (arg_is(p, 0, "PEXPIRE")) {
+        int is_there = *p->token[peer_place(p->argv[1])] != '\0';
+        p->written_here += is_there;
+        snprintf(out, cap, ":%d\r\n", is_there);
         return;
     }
     if (arg_is(p, 0, "GET")) {
@@ -322,7 +329,7 @@ int peer_run(peer *p, seriatim_client *c, seriatim_error *error)
 void reconnect(peer *p, seriatim_client *c)
 {
     p->in_len = 0;
-    p->pushes_here = 0;
+    p->written_here = 0;
     srt_client_disconnected(c);
     assert_int_equal(srt_client_connected(c, NULL, NULL, 0), SERIATIM_OK);
 }

@@ -50,7 +50,7 @@ typedef struct peer {
     int in_flight[64];
     int waits, replicas;    /* WAITs heard; their answer */
     const char *wait_error; /* or this, once */
-    int pushes_here;        /* on this connection */
+    int written_here;       /* on this connection: calls that wrote something */
     struct peer *replica;   /* what a replica has: all that came before the last WAIT */
 } peer;
 

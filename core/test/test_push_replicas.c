@@ -215,7 +215,7 @@ static int push_replicated_with(const seriatim_options *options)
             peer_run(p, c, &error);
             p->wait_error = NULL;
             p->in_len = 0;
-            p->pushes_here = 0;
+            p->written_here = 0;
             srt_client_disconnected(c);
             status = srt_client_connected(c, NULL, NULL, 0);
         }

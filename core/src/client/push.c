@@ -213,24 +213,37 @@ void srt_push_take_refusal(seriatim_client *c, const srt_request *r, const seria
     srt_push_go_on(c, r->place);
 }
 
-/* Was an earlier sending of it applied, before the layout changed? Its token tells. */
-void srt_push_take_stale(seriatim_client *c, const srt_request *r, int left)
+static void push_ask_token(seriatim_client *c, size_t chunk, const char *command, const char *milliseconds)
 {
     const srt_queue *queue = c->registry.queues[c->queue];
-    srt_request *ask;
-    if (r->kind == PUSH_KIND_ASK || !left || c->failed != SERIATIM_OK)
-        return;
-    ask = srt_session_begin(srt_cluster_pool(&c->cluster), srt_script_none, NULL, 0);
+    srt_request *ask = srt_session_begin(srt_cluster_pool(&c->cluster), srt_script_none, NULL, 0);
     if (!ask) {
         srt_client_fail(c, srt_fail_plain(&c->error, SERIATIM_NOMEM));
         return;
     }
-    srt_request_text(ask, "GET");
-    srt_push_token_arg(c, queue, c->push->chunks[r->place].shard, ask);
+    srt_request_text(ask, command);
+    srt_push_token_arg(c, queue, c->push->chunks[chunk].shard, ask);
+    if (milliseconds)
+        srt_request_text(ask, milliseconds);
     ask->kind = PUSH_KIND_TOKEN;
-    ask->place = r->place;
+    ask->place = chunk;
     ask->subject = c->push;
     srt_client_send(c, ask);
+}
+
+/*
+ * Was an earlier sending of it applied, before the layout changed? Its token tells. The token is renewed before,
+ * because WAIT tells only of what its own connection has written; a number for an answer says nothing
+ * (srt_push_take_token).
+ */
+void srt_push_take_stale(seriatim_client *c, const srt_request *r, int left)
+{
+    if (r->kind == PUSH_KIND_ASK || !left || c->failed != SERIATIM_OK)
+        return;
+    if (c->push->replicas)
+        push_ask_token(c, r->place, "PEXPIRE", "60000");
+    if (c->failed == SERIATIM_OK)
+        push_ask_token(c, r->place, "GET", NULL);
 }
 
 /* After an answer: asks for replicas; jobs whose ids have moved are planned anew. */
