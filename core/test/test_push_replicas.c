@@ -171,6 +171,37 @@ static void test_giving_up_before_replicas_are_counted_says_so(void **state)
     seriatim_client_free(c);
 }
 
+/* The connection ends when the chunks are answered, before WAIT is: they go again, and are answered again. */
+static void test_jobs_that_are_answered_twice_have_the_handles_of_the_later_answer(void **state)
+{
+    peer *p = new_peer(3);
+    seriatim_client *c = new_client(NULL, 3, "reject");
+    seriatim_error error = {0, ""};
+    const seriatim_text *handles;
+    size_t i, count, none = 0;
+    (void)state;
+    p->replicas = 1;
+    p->refuse_every = 2;
+    assert_int_equal(srt_client_connected(c, NULL, NULL, 0), SERIATIM_OK);
+    assert_int_equal(seriatim_push_begin(c, 0), SERIATIM_OK);
+    assert_int_equal(seriatim_push_replicas(c, 1, 0.25), SERIATIM_OK);
+    assert_int_equal(seriatim_push_want_handles(c), SERIATIM_OK);
+    assert_int_equal(add_jobs(c, 0, 10), SERIATIM_OK);
+    assert_int_equal(seriatim_push_send(c), SERIATIM_OK);
+    while (p->waits == 0)
+        assert_true(peer_answer_one(p, c, p->pushes == 3));
+    reconnect(p, c);
+    assert_int_equal(peer_run(p, c, &error), SERIATIM_OK);
+    handles = seriatim_push_handles(c, &count);
+    assert_int_equal(count, 10);
+    for (i = 0; i < count; i++)
+        none += handles[i].data == NULL;
+    assert_true(none >= 5);
+    assert_int_equal(none, seriatim_push_result(c).refused);
+    free_peer(p);
+    seriatim_client_free(c);
+}
+
 static void test_settings_of_replicas_are_checked(void **state)
 {
     static const struct {
@@ -248,6 +279,7 @@ int main(void)
         cmocka_unit_test(test_too_few_replicas_are_an_error),
         cmocka_unit_test(test_a_push_is_sent_again_when_its_master_became_a_replica),
         cmocka_unit_test(test_f6_a_cut_at_every_answer_loses_no_replicated_push),
+        cmocka_unit_test(test_jobs_that_are_answered_twice_have_the_handles_of_the_later_answer),
         cmocka_unit_test(test_giving_up_before_replicas_are_counted_says_so),
         cmocka_unit_test(test_settings_of_replicas_are_checked),
         cmocka_unit_test(test_every_allocation_of_a_replicated_push_may_fail),

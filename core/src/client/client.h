@@ -144,6 +144,7 @@ typedef struct srt_push {
     int wants_handles; /* the answer has handles: wanted, or a job is scheduled */
     srt_arena handle_arena;
     seriatim_text *handles; /* one for each job, in the order of the caller; data NULL: the job was not kept */
+    char **handle_texts;    /* of all jobs */
     size_t handle_count;
     int may_refuse;  /* a job has its own on_waiting "reject" or "unique" */
     size_t *refused; /* places; counts.refused of them */

@@ -23,7 +23,10 @@ int srt_push_make_handles(seriatim_client *c, const srt_queue *queue)
     if (!p->wants_handles || p->handles)
         return SERIATIM_OK;
     p->handles = srt_arena_alloc(&p->handle_arena, p->job_count * sizeof *p->handles);
-    for (i = 0; p->handles && i < p->job_count; i++) {
+    p->handle_texts = srt_arena_alloc(&p->handle_arena, p->job_count * sizeof *p->handle_texts);
+    if (!p->handles || !p->handle_texts)
+        return srt_fail_plain(&c->error, SERIATIM_NOMEM);
+    for (i = 0; i < p->job_count; i++) {
         size_t id_len;
         const char *id = srt_push_id(&p->jobs[i], &id_len);
         size_t len = srt_handle_size(queue->name.len, id_len);
@@ -31,19 +34,19 @@ int srt_push_make_handles(seriatim_client *c, const srt_queue *queue)
         if (!text)
             return srt_fail_plain(&c->error, SERIATIM_NOMEM);
         srt_handle_write(text, &queue->name, id, id_len);
-        p->handles[i].data = text;
+        p->handles[i].data = p->handle_texts[i] = text;
         p->handles[i].len = len;
     }
-    p->handle_count = p->handles ? p->job_count : 0;
-    return p->handles ? SERIATIM_OK : srt_fail_plain(&c->error, SERIATIM_NOMEM);
+    p->handle_count = p->job_count;
+    return SERIATIM_OK;
 }
 
+/* A job may be answered twice: then the later answer counts. */
 static void handles_arrive(srt_push *p, size_t place, int64_t stamp)
 {
+    p->handles[place].data = stamp > 0 ? p->handle_texts[place] : NULL;
     if (stamp > 0)
-        srt_handle_arrive((char *)p->handles[place].data, p->jobs[place].scored, (double)stamp);
-    else
-        p->handles[place].data = NULL;
+        srt_handle_arrive(p->handle_texts[place], p->jobs[place].scored, (double)stamp);
 }
 
 /* 'a' and the arrival before that of the first job, then 'place=arrival' of those that have another, or none (0). */
