@@ -289,6 +289,22 @@ static void link_push_places(lua_State *L, const seriatim_client *client, size_t
     }
 }
 
+/* One letter a job, where not all of the push was written, or nil. */
+static void link_push_letters(lua_State *L, const seriatim_client *client, size_t push, const seriatim_error *error)
+{
+    luaL_Buffer letters;
+    size_t job;
+    int outcome;
+    if (error->status == SERIATIM_OK || error->status == SERIATIM_REPLICAS) {
+        lua_pushnil(L);
+        return;
+    }
+    luaL_buffinit(L, &letters);
+    for (job = 0; (outcome = seriatim_pipeline_outcome(client, push, job)) != 0; job++)
+        luaL_addchar(&letters, (char)outcome);
+    luaL_pushresult(&letters);
+}
+
 static void link_push_piped(lua_State *L, const void *object, size_t push)
 {
     const seriatim_client *client = object;
@@ -298,8 +314,8 @@ static void link_push_piped(lua_State *L, const void *object, size_t push)
     int at;
     const seriatim_text *handles = seriatim_pipeline_handles(client, push, &count);
     seriatim_pipeline_result(client, push, &counts, &error);
-    luaL_checkstack(L, 14, "a result");
-    lua_createtable(L, 8, 0);
+    luaL_checkstack(L, 15, "a result");
+    lua_createtable(L, 9, 0);
     slu_push_int(L, (int64_t)counts.added);
     slu_push_int(L, (int64_t)counts.folded);
     link_push_places(L, client, push, counts.refused);
@@ -307,7 +323,8 @@ static void link_push_piped(lua_State *L, const void *object, size_t push)
     slu_push_int(L, (int64_t)counts.scheduled);
     slu_push_int(L, (int64_t)counts.stale);
     slu_push_list(L, count, link_push_handle, handles);
-    for (at = 8; at > 0; at--)
+    link_push_letters(L, client, push, &error);
+    for (at = 9; at > 0; at--)
         lua_rawseti(L, -1 - at, at);
 }
 
@@ -353,8 +370,8 @@ static int link_collect(lua_State *L, const slu_link *self, int row)
 
 /*
  * link:pipeline(pushes): {{added, folded, {places of refused jobs}, kind of the error or false, its text or false,
- * scheduled, stale, {handles, or false}}, ...}, kind and text of what they together end with or false, what is to be
- * warned of or nil
+ * scheduled, stale, {handles, or false}, letters of seriatim_job_outcome or nil}, ...}, kind and text of what they
+ * together end with or false, what is to be warned of or nil
  */
 static int link_pipeline(lua_State *L)
 {

@@ -346,7 +346,7 @@ typedef enum seriatim_job_outcome {
  */
 int seriatim_pipeline_result(const seriatim_client *client, size_t push, seriatim_push_counts *counts,
                              seriatim_error *error);
-/* A seriatim_job_outcome of one job (from 0) of a push. */
+/* A seriatim_job_outcome of one job (from 0) of a push; 0: the push has fewer. */
 int seriatim_pipeline_outcome(const seriatim_client *client, size_t push, size_t job);
 /* As seriatim_push_handles, of one push. */
 const seriatim_text *seriatim_pipeline_handles(const seriatim_client *client, size_t push, size_t *count);

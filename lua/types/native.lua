@@ -98,7 +98,7 @@ local operations = {}
 function operations:queue(settings) end
 function operations:push(queue, rows, replicas, wait_timeout, push_timeout) end -- Result: added, folded, {places of refused jobs}, what was said of too few replicas or nil, what is to be warned of or nil
 ---Each push: {queue, rows, replicas, wait_timeout, push_timeout, handles}.
-function operations:pipeline(pushes) end -- Result: for each push {added, folded, {places of refused jobs}, kind or false, message or false, scheduled, stale, {handles}}, then kind and message of what they end with or false, and what is to be warned of or nil
+function operations:pipeline(pushes) end -- Result: for each push {added, folded, {places of refused jobs}, kind or false, message or false, scheduled, stale, {handles}, one letter a job or nil where all were written}, then kind and message of what they end with or false, and what is to be warned of or nil
 ---Raises what a push of the rows would before it is sent; begins nothing.
 function operations:check_jobs(queue, rows) end
 function operations:layout(queue) end -- Result: shards_count as Redis has it, 0 when there is no such queue

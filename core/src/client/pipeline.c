@@ -511,8 +511,9 @@ int seriatim_pipeline_outcome(const seriatim_client *c, size_t push, size_t job)
 {
     const srt_piped *piped = pipeline_piped(c, push);
     const char *outcomes = piped ? piped->part->push.outcomes : NULL;
-    int outcome = outcomes && job < piped->count ? outcomes[piped->first + job] : 0;
-    return outcome ? outcome : SERIATIM_JOB_UNWRITTEN;
+    if (!piped || job >= piped->count)
+        return 0;
+    return outcomes && outcomes[piped->first + job] ? outcomes[piped->first + job] : SERIATIM_JOB_UNWRITTEN;
 }
 
 int seriatim_pipeline_result(const seriatim_client *c, size_t push, seriatim_push_counts *counts, seriatim_error *error)

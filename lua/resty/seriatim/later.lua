@@ -4,6 +4,7 @@ local transport = require "resty.seriatim.transport"
 local Connection = require "seriatim.client.connection"
 local pool = require "seriatim.client.pool"
 local push = require "seriatim.client.push"
+local push_result = require "seriatim.client.push_result"
 local errors = require "seriatim.errors"
 local log = require "seriatim.log"
 local native = require "seriatim.native"
@@ -12,7 +13,9 @@ local settings = require "seriatim.settings"
 local MOST_ROWS = 1000 -- of one push
 local MOST_PUSHES = 1000 -- of one timer, whose memory nginx frees at its end
 local PAUSE = 0.5 -- seconds, when Redis cannot be reached
-local UNWRITTEN = { IO = true, LOADING = true, POOL_TIMEOUT = true } -- the kinds after which nothing was written
+-- Kinds of errors that end a push as a whole, and after which Redis may take later what it did not take now.
+local PASSING = { IO = true, LOADING = true, POOL_TIMEOUT = true, READONLY = true, TIMEOUT = true }
+local UNWRITTEN, UNKNOWN = "-", "?" -- what became of a job
 local NOWHERE = "unix:///" -- of the connection that only checks
 
 local later = { limit = 10000 }
@@ -26,7 +29,7 @@ local later = { limit = 10000 }
 local counts = { queued = 0, pushed = 0, refused = 0, failed = 0 }
 
 local items, first, last = {}, 1, 0 -- items[first .. last]
-local armed = false
+local armed, held_up = false, false
 local checker, checked_namespace
 
 ---@return seriatim.LaterCounts
@@ -93,36 +96,79 @@ local function batch()
   return worker, rows, at - first
 end
 
-local function drop(count, rows)
+---Takes the first `count` items out, which have one worker and these rows. Of them the rows `left` stay.
+local function replace(count, worker, rows, left)
   for _ = 1, count do
     items[first] = nil
     first = first + 1
   end
-  counts.queued = counts.queued - #rows
-end
-
-local function failed(rows, raised)
-  counts.failed = counts.failed + #rows
-  log.error("later", ("%d jobs of push_later are lost: %s"):format(#rows, log.describe(raised)))
-end
-
----False: Redis cannot be reached now, and nothing was written.
-local function push_one(write, keep)
-  local worker, rows, count = batch()
-  local ok, result, err = pcall(write, worker, rows)
-  if ok and not result and UNWRITTEN[err.kind] and keep then
-    return false
+  if #left > 0 then
+    first = first - 1
+    items[first] = { worker = worker, rows = left }
   end
-  drop(count, rows)
-  if ok and (result or errors.is(err, "NOT_REPLICATED")) then
-    counts.pushed = counts.pushed + #rows
-    if err then
-      log.warn("later", tostring(err))
+  counts.queued = counts.queued - #rows + #left
+end
+
+---Writes the rows in one push, which takes at most `seconds`.
+---@return string? letters  one a job, of the core's seriatim_job_outcome; nil: what `err` says is true of all
+---@return seriatim.Error? err
+local function write(connection, worker, rows, replicas, seconds)
+  local asked = { connection:number(worker:queue_settings()), rows, replicas, settings.wait_timeout, seconds, false }
+  local outcomes, err, _, warning = connection:call("pipeline", { asked }, nil)
+  if not outcomes then
+    return nil, err
+  end
+  if warning then
+    push_result.warn_once(warning)
+  end
+  local kind, message, letters = outcomes[1][4], outcomes[1][5], outcomes[1][9]
+  if kind == "REPLICAS" then
+    log.warn("later", message)
+  end
+  return letters, kind and kind ~= "REPLICAS" and errors.new(kind, message) or nil
+end
+
+---Which rows stay, because Redis may take them later, and how many are lost. A row that stays cannot come behind a later one of its
+---id: when a push ends early, nothing was sent to a shard behind what was not written there.
+local function sort_out(rows, letters, err, keep)
+  local left, lost = {}, 0
+  for place, row in ipairs(rows) do
+    local letter = letters and letters:sub(place, place) or err and UNWRITTEN
+    if letter == UNWRITTEN and keep and PASSING[err.kind] then
+      left[#left + 1] = row
+    elseif letter == UNWRITTEN or letter == UNKNOWN then
+      lost = lost + 1
     end
-  else
-    failed(rows, ok and err or result)
   end
-  return true
+  return left, lost
+end
+
+local function lose(count, raised)
+  counts.failed = counts.failed + count
+  log.error("later", ("%d jobs of push_later are lost: %s"):format(count, log.describe(raised)))
+end
+
+---ask: calls its function with a connection, and returns what that returns.
+---False: jobs stay, because Redis does not take them now.
+local function push_one(ask, replicas, seconds, keep)
+  local worker, rows, count = batch()
+  local ok, letters, err = pcall(ask, function(connection)
+    return write(connection, worker, rows, replicas, seconds)
+  end)
+  if not ok then
+    letters, err, keep = nil, letters, false
+  end
+  local left, lost = sort_out(rows, letters, err, keep)
+  replace(count, worker, rows, left)
+  counts.pushed = counts.pushed + #rows - #left - lost
+  if lost > 0 then
+    lose(lost, err)
+  end
+  if #left > 0 and not held_up then
+    log.warn("later", ("%d jobs of push_later wait: %s"):format(counts.queued, log.describe(err)))
+  end
+  held_up = #left > 0
+  return not held_up
 end
 
 local function flush()
@@ -130,7 +176,7 @@ local function flush()
     if first > last then
       return nil
     end
-    if not push_one(push.write, not ngx.worker.exiting()) then
+    if not push_one(pool.ask, settings.wait_replicas, settings.push_timeout, not ngx.worker.exiting()) then
       return PAUSE
     end
   end
@@ -161,15 +207,14 @@ end
 
 -- ---- where there is no timer any more
 
----@return boolean  false: it could not be made, or the time is over
 local function write_blocking(connection, deadline)
-  return push_one(function(worker, rows)
-    local left = (deadline - native.now_ms()) / 1000
+  local left = (deadline - native.now_ms()) / 1000
+  push_one(function(use)
     if left <= 0 then
       return nil, errors.new("TIMEOUT", "the nginx worker ends")
     end
-    return push.outcome(connection:call("push", connection:number(worker:queue_settings()), rows, 0, 1, left))
-  end, false)
+    return use(connection)
+  end, 0, left, false)
 end
 
 ---Writes what waits over a blocking connection, for at most `seconds`: for exit_worker_by_lua_block, where nginx has

@@ -5,18 +5,29 @@ from __future__ import annotations
 import http.client
 import os
 import signal
+import socket
 import subprocess
 import threading
 import time
 from collections import Counter
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Any
 
 import pytest
-from conftest import Nginx, Redis, free_port, wait_until
+from conftest import Nginx, Redis, free_port, free_ports, wait_until
 
 WITH_SOCKETS = ["/content", "/access", "/rewrite", "/timer"]
 WITHOUT_SOCKETS = ["/log", "/header"]
+# How many jobs were pushed to the shards of Count that are here, as their states say.
+PUSHED = """
+local pushed = 0
+for _, key in ipairs(redis.call('keys', 'seriatim:{Count/*:state')) do
+  pushed = pushed + struct.unpack('<d', redis.call('get', key), 73)
+end
+return pushed
+"""
 
 
 def runs(nginx: Nginx) -> Counter[tuple[str, str]]:
@@ -145,6 +156,73 @@ def test_later_is_counted_and_bounded(folder: Path, server: Redis) -> None:
         wait_until(lambda: later(nginx)["pushed"] == counts["queued"], "the pushes")
     finally:
         nginx.end()
+
+
+def check_later_waits_until(nginx: Nginx, redis_takes_it: Callable[[], Any]) -> None:
+    """One job of push_later: it waits while Redis does not take it, and is written when Redis does."""
+    nginx.start()
+    try:
+        nginx.get("/log", id="x", payload="0")
+        wait_until(lambda: "1 jobs of push_later wait: " in nginx.log(), "the end of a push")
+        time.sleep(2)
+        assert nginx.figures()["later"] == {"queued": 1, "pushed": 0, "refused": 0, "failed": 0}
+        redis_takes_it()
+        wait_until(lambda: nginx.figures()["later"]["queued"] == 0, "the push")
+        assert nginx.figures()["later"] == {"queued": 0, "pushed": 1, "refused": 0, "failed": 0}
+    finally:
+        nginx.end()
+
+
+def test_later_waits_while_redis_is_a_replica(folder: Path, server: Redis) -> None:
+    server.client.replicaof("127.0.0.1", "1")
+    nginx = Nginx(folder, server, {"redis": server.url, "push_timeout": "0.5", "processes": "1"})
+    check_later_waits_until(nginx, lambda: server.client.replicaof("no", "one"))
+
+
+def test_later_waits_while_no_connection_is_answered(folder: Path, server: Redis) -> None:
+    with socket.create_server(("127.0.0.1", free_port()), backlog=0) as deaf:
+        port = deaf.getsockname()[1]
+        waiting = [socket.socket() for _ in range(4)]  # the backlog is full: the system drops what comes
+        for each in waiting:
+            each.setblocking(False)
+            each.connect_ex(("127.0.0.1", port))
+
+        def listen() -> None:
+            for each in [deaf, *waiting]:
+                each.close()
+            server.client.config_set("port", port)
+
+        nginx = Nginx(folder, server, {"redis": f"redis://127.0.0.1:{port}", "push_timeout": "0.5", "processes": "1"})
+        check_later_waits_until(nginx, listen)
+
+
+def test_later_writes_again_only_what_was_not_written(folder: Path, server: Redis) -> None:
+    """Of a batch, the jobs of the masters that live are written once, and those of the one that is away wait."""
+    ports = free_ports(3)
+    words = "--cluster-enabled yes --cluster-require-full-coverage no"
+    masters = [Redis("--port", str(port), *words.split()) for port in ports]
+    try:
+        subprocess.run(["redis-cli", "--cluster", "create", *(f"127.0.0.1:{port}" for port in ports), "--cluster-yes"],
+                       check=True, capture_output=True)
+        wait_until(lambda: all("cluster_state:ok" in str(each.call("CLUSTER", "INFO")) for each in masters), "the cluster")
+        url = f"redis+cluster://127.0.0.1:{ports[1]},127.0.0.1:{ports[2]}"
+        nginx = Nginx(folder, server, {"redis": url, "push_timeout": "2", "processes": "1"}).start()
+        try:
+            assert nginx.get("/content", id="x", payload="0") == (200, "ok")
+            before = sum(int(each.call("EVAL", PUSHED, 0)) for each in masters[1:])
+            masters[0].stop(signal.SIGKILL)
+            for number in range(20):
+                nginx.get("/log", id=f"id-{number}", payload="1")
+            wait_until(lambda: " jobs of push_later wait: " in nginx.log(), "the end of a push")
+            time.sleep(6)
+            counts = nginx.figures()["later"]
+            assert counts["queued"] > 0 and counts["queued"] + counts["pushed"] == 20 and counts["failed"] == 0
+            assert sum(int(each.call("EVAL", PUSHED, 0)) for each in masters[1:]) - before == counts["pushed"] > 0
+        finally:
+            nginx.end()
+    finally:
+        for each in masters:
+            each.remove()
 
 
 def test_term_writes_what_later_holds(folder: Path, server: Redis) -> None:
