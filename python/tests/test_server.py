@@ -413,6 +413,29 @@ def test_f23_a_program_that_ends_lets_its_jobs_finish() -> None:
     assert ended.returncode == 0
 
 
+ASYNC_PROGRAM = """
+import asyncio, seriatim, time
+class Fails(seriatim.Worker):
+    retry_in = lambda self, count: 3600
+    async def perform(self, payloads_by_id):
+        print("begun", flush=True)
+        await asyncio.sleep(0.5)
+        raise ValueError("told")
+server = seriatim.Server(workers=[Fails]).start()
+Fails.perform_async([{"id": 1}])
+while not server.stats()["running"]:
+    time.sleep(0.01)
+"""
+
+
+def test_f23_an_async_job_fails_as_always_while_its_program_ends() -> None:
+    environment = {**os.environ, "REDIS_URL": seriatim.redis_url()}
+    ended = subprocess.run([sys.executable, "-c", ASYNC_PROGRAM], env=environment, capture_output=True, text=True, timeout=60)
+    assert (ended.stdout, ended.returncode) == ("begun\n", 0)
+    record = worker("Fails").queries.fetch(["1"])[0]
+    assert record["retry_count"] == 0 and "told" in record["error"]
+
+
 def test_f19_a_fork_of_a_server_pushes_but_does_not_stop_its_parents_server() -> None:
     recorder = worker("Forked")
     server = serve(recorder)

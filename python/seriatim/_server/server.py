@@ -394,8 +394,12 @@ def stalled() -> str | None:
     return next((why for server in list(_running) if (why := server.stalled) is not None), None)
 
 
-@atexit.register
 def _stop_all() -> None:
     """A program that ends while a server runs lets its jobs finish, as the command does."""
     for server in list(_running):
         server.stop()
+
+
+# The last of these functions is called first, and before the executors, which an async job needs for its outcome, take no more
+# work. That is before the functions of atexit, which has no other way.
+getattr(threading, "_register_atexit", atexit.register)(_stop_all)
