@@ -760,6 +760,23 @@ def test_readyz_says_whether_redis_answers(mounted: Mounted) -> None:
         assert mounted().get("/readyz").status == 503
 
 
+def test_the_probes_ask_nobody_for_a_role(mounted: Mounted) -> None:
+    def role(_: object) -> str:
+        raise RuntimeError("the database is away")
+
+    site = mounted(role=role)
+    assert [site.get(path).status for path in ("/livez", "/readyz", "/api/v1/stats")] == [200, 200, 500]
+
+
+def test_livez_is_answered_while_all_connections_wait_for_a_redis_that_hangs(mounted: Mounted) -> None:
+    site = mounted()
+    with ThreadPoolExecutor(3) as threads, deaf():
+        asking = [threads.submit(site.get, "/api/v1/stats") for _ in range(3)]
+        time.sleep(0.3)
+        assert site.get("/livez").status == 200
+        assert not any(each.done() for each in asking)
+
+
 def test_livez_says_whether_the_servers_of_the_process_get_on(mounted: Mounted, monkeypatch: pytest.MonkeyPatch) -> None:
     site = mounted(role=lambda _: None, token="t")
     assert site.get("/livez").status == 200

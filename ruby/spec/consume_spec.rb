@@ -36,6 +36,11 @@ RSpec.describe "Consuming through Seriatim::Web", :core do
     expect(queue.metrics[:length]).to eq(1)
   end
 
+  it "does not wait for actions that hold all connections of changes" do
+    changes = Seriatim::Pool.web(:change)
+    changes.with { changes.with { expect(pop.status).to eq(204) } }
+  end
+
   it "R-HTTP-2: is off by default, and for consumers and admins" do
     @app = dashboard
     expect(pop.then { |answer| [answer.status, answer.json["error"]] }).to match([404, /consume: true/])

@@ -457,5 +457,22 @@ RSpec.describe "Seriatim::Web", :core do
       server.instance_variable_set(:@failure, RuntimeError.new("gone"))
       expect(get("/jobs/livez").status).to eq(503)
     end
+
+    it "answers the probes without asking for a role" do
+      app = dashboard(role: ->(_) { raise "the database is away" })
+      expect(%w[livez readyz stats].map { |name| get("/jobs/#{name}", app: app).status }).to eq([200, 200, 500])
+    end
+
+    it "answers /livez while all connections wait for a Redis that hangs" do
+      Process.kill(:STOP, REDIS.pid)
+      asking = Array.new(3) { Thread.new { get("/jobs/api/v1/stats").status } }
+      sleep 0.3
+      expect(get("/jobs/livez").status).to eq(200)
+      expect(asking.map(&:alive?)).to eq([true] * 3)
+      Process.kill(:CONT, REDIS.pid)
+      asking.each(&:join)
+    ensure
+      Process.kill(:CONT, REDIS.pid)
+    end
   end
 end

@@ -21,6 +21,7 @@ local ROLES = { viewer = 1, operator = 2, admin = 3, consumer = 4 }
 
 -- end of definitions
 local NOBODY = 0
+local PROBES = { ["/livez"] = true, ["/readyz"] = true } -- open to all: nobody is asked for a role
 local POLLS, MOST_POLLS = 2, 1000 -- pops that may wait at once
 local READ_SECONDS = 5 -- how long an answer waits for Redis; a change goes on while Redis answers its parts
 
@@ -124,7 +125,10 @@ end
 
 -- ---- one request
 
-local function role_of(self, request)
+local function role_of(self, request, path)
+  if PROBES[path] then
+    return NOBODY
+  end
   if not self.role then
     return ROLES.admin
   end
@@ -156,11 +160,11 @@ end
 
 ---As the core wants it. A path that is not below the prefix is one that the API does not know.
 local function core_request(self, request)
-  local fields = fields_of(request.headers)
+  local fields, path = fields_of(request.headers), below(self.prefix, request.path)
   return {
     method = request.method,
     prefix = self.prefix,
-    path = below(self.prefix, request.path) or "/api/",
+    path = path or "/api/",
     query = request.query,
     host = fields.host,
     origin = fields.origin,
@@ -171,7 +175,7 @@ local function core_request(self, request)
     accept_encoding = fields["accept-encoding"],
     body = request.body,
     secure = request.secure,
-    role = role_of(self, request),
+    role = role_of(self, request, path),
     socket = request.socket,
     has_left = request.has_left,
     host_waits = 1,

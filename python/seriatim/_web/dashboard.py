@@ -28,6 +28,8 @@ CONNECTIONS: Final = 2  # for what reads, and as many for what changes something
 CONSUMERS: Final = 4  # connections for the requests of consumers, which bulk actions must not hold up
 POLLS: Final = 1000  # pops that may wait, at most
 CONSUME: Final = b"/api/v1/consume/"
+LIVEZ: Final = b"/livez"  # is answered without Redis
+PROBES: Final = (LIVEZ, b"/readyz")  # open to all: nobody is asked for a role
 TURNS: Final = 10  # of the event loop, in which an ASGI server tells that a client has left before its pop asks again
 CONSUMER_PATIENCE: Final = 60.0  # seconds, for one of CONSUMERS: a thousand that ask at once wait for their turn, and none is refused
 PATIENCE: Final = 5.0  # seconds, for what reads; a change has as long as Redis goes on with it
@@ -67,7 +69,7 @@ class Dashboard:
         self._consume = validate.flag("consume", consume)
         polls = validate.integer("polls", polls, 1, POLLS)
         # What reads must not wait for what takes long.
-        self._sizes = {"read": CONNECTIONS, "change": CONNECTIONS, "consume": CONSUMERS, "poll": polls}
+        self._sizes = {"livez": CONNECTIONS, "read": CONNECTIONS, "change": CONNECTIONS, "consume": CONSUMERS, "poll": polls}
         self._pools: dict[str, Pool] = {}
         self._telling: set[asyncio.Future[object]] = set()
 
@@ -75,7 +77,7 @@ class Dashboard:
         """user: of whom the role is asked. Whatever happens, there is an answer."""
         noted: Noted = []
         try:
-            asked = self._asked(request, self._role(user) if self._role else "admin")
+            asked = self._asked(request, self._role_of(request, user))
             began = time.monotonic()
             with self._connections(request.kind).lend() as connection:
                 answer = connection.web(asked, self._hooks(), noted, request.patience)
@@ -92,7 +94,7 @@ class Dashboard:
         """The same without blocking the running event loop."""
         noted: Noted = []
         try:
-            role = self._role(user) if self._role else "admin"
+            role = self._role_of(request, user)
             asked = self._asked(request, await role if inspect.isawaitable(role) else role)
             began = time.monotonic()
             async with (await self._aconnections(request.kind)).lend() as connection:
@@ -165,6 +167,11 @@ class Dashboard:
 
     def _hooks(self) -> WebHooks:
         return self._redact, loaded if loads_errors() else None
+
+    def _role_of(self, request: Request, user: Any) -> str | Awaitable[str | None] | None:
+        if request.is_probe:
+            return None
+        return self._role(user) if self._role else "admin"
 
     def _asked(self, request: Request, role: object) -> WebAsked:
         number = 0 if role is None else ROLES.index(validate.word("role", role, ROLES)) + 1
@@ -245,7 +252,11 @@ class Request:
         polls: of a host that has a thread for each request; None: a pop that waits does so on a connection of its own.
         """
         self.polls = polls
-        self.kind = "read" if method != "POST" else "consume" if path.startswith(CONSUME) else "change"
+        self.is_probe = path in PROBES
+        if method == "POST":
+            self.kind = "consume" if path.startswith(CONSUME) else "change"
+        else:
+            self.kind = "livez" if path == LIVEZ else "read"
         self.patience = None if method == "POST" else PATIENCE
         host, origin, site, kind, authorization, accept, encoding = map(field, FIELDS)
         method = "GET" if method == "HEAD" else method  # whose body is dropped when its length is known

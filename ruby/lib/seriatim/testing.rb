@@ -92,7 +92,7 @@ module Seriatim
 
     # Whatever asks for connections gets what stands in for Redis.
     module Detour
-      %i[current poppers web web_changes web_polls].each do |name|
+      %i[current poppers web web_polls].each do |name|
         define_method(name) { |*arguments| Testing.current || super(*arguments) }
       end
     end

@@ -34,7 +34,10 @@ module Seriatim
                                    "base-uri 'none'; form-action 'self'; frame-ancestors 'none'",
       "x-frame-options" => "DENY", "referrer-policy" => "no-referrer"
     }.freeze
-    private_constant :MAX_BODY, :READ_SECONDS, :ROLES, :SETTINGS, :HEADERS
+    LIVEZ = "/livez"
+    PROBES = [LIVEZ, "/readyz"].freeze # open to all: nobody is asked for a role
+    CONSUME = "/api/v1/consume/"
+    private_constant :MAX_BODY, :READ_SECONDS, :ROLES, :SETTINGS, :HEADERS, :LIVEZ, :PROBES, :CONSUME
 
     class << self
       # Yields the settings of `Seriatim::Web` itself, with which every later {#initialize new} one begins.
@@ -46,6 +49,15 @@ module Seriatim
 
       # @api private
       def configured = MAIN
+
+      # Requests of one kind share connections, and the threads of {StandAlone}.
+      # @api private
+      # @return [Symbol] livez, read, change or consume
+      def kind(env)
+        return env["PATH_INFO"] == LIVEZ ? :livez : :read unless env["REQUEST_METHOD"] == "POST"
+
+        env["PATH_INFO"].to_s.start_with?(CONSUME) ? :consume : :change
+      end
 
       # @api private
       def refusal(status, message)
@@ -90,7 +102,7 @@ module Seriatim
     # @return [Array<String>]
     attr_reader :hosts
 
-    # What `Authorization: Bearer TOKEN` must say, for all but /livez and the page's own files. nil: it need not be there.
+    # What `Authorization: Bearer TOKEN` must say, for all but the two probes and the page's own files. nil: it need not be there.
     # @return [String, nil]
     attr_reader :token
 
@@ -215,7 +227,7 @@ module Seriatim
 
     def post?(env) = env["REQUEST_METHOD"] == "POST"
 
-    def pool(env) = post?(env) ? Pool.web_changes : Pool.web
+    def pool(env) = Pool.web(Web.kind(env))
 
     def limit(env) = post?(env) ? nil : READ_SECONDS
 
@@ -248,6 +260,7 @@ module Seriatim
     end
 
     def role_of(env)
+      return ROLES.fetch(nil) if PROBES.include?(env["PATH_INFO"])
       return ROLES.fetch(:admin) unless @role
 
       word = @role.call(env)

@@ -2,12 +2,13 @@
 
 module Seriatim
   # The connections of a process, made when they are needed. Process-wide state: one pool for pushes and queries, one for pops,
-  # two for the dashboard, and one for each of its mounts with consumers; a child of fork makes its own.
+  # one for each kind of request to the dashboard, and one for each of its mounts with consumers; a child of fork makes its own.
   # @api private
   class Pool
     LOCK = Mutex.new
-    WEB_SIZE = 2
-    private_constant :LOCK, :WEB_SIZE
+    WEB_SIZES = { read: 2, change: 2, consume: 4, livez: 2 }.freeze
+    CONSUMER_PATIENCE = 60 # seconds: many consumers that ask at once wait for their turn, and none is refused
+    private_constant :LOCK, :WEB_SIZES, :CONSUMER_PATIENCE
 
     class << self
       # The pool of this process: a child of fork gets a new one.
@@ -32,19 +33,14 @@ module Seriatim
         end
       end
 
-      # The dashboard's own, for what reads: it takes no connection from the pushes, and no change takes one from the probes.
-      def web
+      # The dashboard's own: it takes no connection from the pushes, a change, which may take long, takes none from consumers or from
+      # what reads, and nothing takes one from /livez, which is answered without Redis.
+      # @param kind [Symbol] of a request: Web.kind
+      def web(kind)
         LOCK.synchronize do
-          @web = nil unless @web&.generation == Native.generation
-          @web ||= configured(WEB_SIZE)
-        end
-      end
-
-      # The same for what changes something, which may take long.
-      def web_changes
-        LOCK.synchronize do
-          @web_changes = nil unless @web_changes&.generation == Native.generation
-          @web_changes ||= configured(WEB_SIZE)
+          @web ||= {}
+          @web.delete(kind) unless @web[kind]&.generation == Native.generation
+          @web[kind] ||= configured(WEB_SIZES.fetch(kind), timeout: kind == :consume ? CONSUMER_PATIENCE : Seriatim.pool_timeout)
         end
       end
 
@@ -60,18 +56,18 @@ module Seriatim
 
       # The next use makes a new pool, by the settings of that time. Connections in use end with their use.
       def reset
-        old = [@current, @poppers, @web, @web_changes, *@web_polls&.values]
-        @current = @poppers = @web = @web_changes = @web_polls = nil
+        old = [@current, @poppers, *@web&.values, *@web_polls&.values]
+        @current = @poppers = @web = @web_polls = nil
         old.each { |pool| pool&.discard }
       end
 
       private
 
-      def configured(size, kept = size)
+      def configured(size, kept = size, timeout: Seriatim.pool_timeout)
         url = RedisUrl.resolve
         url_from = RedisUrl.named_by
         namespace = Seriatim.namespace
-        new(size, Seriatim.pool_timeout, kept) { Connection.new(url, namespace, url_from) }
+        new(size, timeout, kept) { Connection.new(url, namespace, url_from) }
       end
     end
 

@@ -10,11 +10,11 @@ module Seriatim
     # no connection to Redis: it is asked again after the time that its last answer told.
     # @api private
     class StandAlone
-      THREADS = 4
-      CHANGE_THREADS = 2 # of their own, so that changes, which may take long, hold up no page and no probe
+      # By the kind of the request: changes may take long, and a Redis that does not answer holds up what reads.
+      THREADS = { read: 4, change: 2, consume: 4, livez: 1 }.freeze
       CONNECTIONS = 256
       STOP_SECONDS = 5
-      private_constant :THREADS, :CHANGE_THREADS, :CONNECTIONS, :STOP_SECONDS
+      private_constant :THREADS, :CONNECTIONS, :STOP_SECONDS
 
       # @param listener [TCPServer, UNIXServer]
       # @param app [#call] of Rack
@@ -27,15 +27,14 @@ module Seriatim
         @most = connections + polls
         @exchanges = []
         @polling = {}.compare_by_identity # those of them whose pop waits, each with the time when it asks again; nil: it is asking
-        @asked = Thread::Queue.new
-        @changes = Thread::Queue.new
+        @asked = THREADS.transform_values { Thread::Queue.new }
         @answered = Thread::Queue.new
         @awake, @waker = IO.pipe
       end
 
       # @return [self]
       def start
-        @workers = [*[@asked] * THREADS, *[@changes] * CHANGE_THREADS].map { |asked| Thread.new { work(asked) } }
+        @workers = THREADS.flat_map { |kind, count| Array.new(count) { Thread.new { work(@asked.fetch(kind)) } } }
         @thread = Thread.new { run }
         self
       end
@@ -99,11 +98,12 @@ module Seriatim
       def take(exchange)
         exchange.readable(monotonic)
         return unless exchange.state == :working
-        return @asked << exchange unless exchange.env["REQUEST_METHOD"] == "POST"
 
-        exchange.env["seriatim.waiting"] = [1, 0]
-        @changes << exchange
+        exchange.env["seriatim.waiting"] = [1, 0] if exchange.env["REQUEST_METHOD"] == "POST"
+        hand_on(exchange)
       end
+
+      def hand_on(exchange) = @asked.fetch(Web.kind(exchange.env)) << exchange
 
       def hand_over
         until @answered.empty?
@@ -134,7 +134,7 @@ module Seriatim
 
           @polling[exchange] = nil
           exchange.env["seriatim.waiting"] = [@polling.size, ((now - exchange.began) * 1000).to_i]
-          @changes << exchange
+          hand_on(exchange)
         end
       end
 
