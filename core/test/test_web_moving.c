@@ -183,7 +183,10 @@ static void test_r_cluster_13_figures_that_lack_a_shard_say_so(void **state)
     char expected[96];
     const answer *a;
     (void)state;
-    assert_non_null(strstr(ask("/metrics")->body, "seriatim_unread_shards{queue=\"shown\"} 0\n"));
+    a = ask("/metrics");
+    assert_non_null(strstr(a->body, "seriatim_unread_shards{queue=\"shown\"} 0\n"));
+    assert_non_null(strstr(a->body, "seriatim_pushed_total{queue=\"shown\"}"));
+    assert_non_null(strstr(a->body, "seriatim_processed_total{queue=\"shown\",result=\"done\"}"));
     link_push_jobs(link_, "b", 0, JOBS, 1 << 30); /* so that the figures are no longer those of the last look */
     begin_half_move(0);                           /* a script of the shard fails at the first key that does not exist */
     a = ask_partly("/api/v1/queues/shown");
@@ -191,7 +194,11 @@ static void test_r_cluster_13_figures_that_lack_a_shard_say_so(void **state)
     assert_non_null(strstr(a->body, expected));
     assert_int_equal(count_of(a->body, "\"unread\":true"), 1);
     ask_partly("/api/v1/search?q=id-0");
-    assert_non_null(strstr(ask_partly("/metrics")->body, "seriatim_unread_shards{queue=\"shown\"} 1\n"));
+    a = ask_partly("/metrics");
+    assert_non_null(strstr(a->body, "seriatim_unread_shards{queue=\"shown\"} 1\n"));
+    assert_non_null(strstr(a->body, "seriatim_ready{queue=\"shown\"}"));
+    assert_null(strstr(a->body, "seriatim_pushed_total{")); /* a counter that falls would be one that began anew */
+    assert_null(strstr(a->body, "seriatim_processed_total{"));
     cluster_end_move(&cluster, slot, from, to);
 }
 

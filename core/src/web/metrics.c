@@ -201,6 +201,12 @@ static double metrics_of_row(const srt_web_row *row, int of)
     }
 }
 
+/* Without a shard, a counter would fall, and Prometheus takes that for a restart: it is left out until all are read. */
+static int metrics_counts_all(const srt_web_row *row)
+{
+    return row->total.is_missing == 0;
+}
+
 static void metrics_of_queues(srt_web *w, srt_bytes *out)
 {
     static const struct {
@@ -216,9 +222,9 @@ static void metrics_of_queues(srt_web *w, srt_bytes *out)
         [OF_LAG] = {"lag_seconds", "gauge", "Seconds since the oldest waiting id became due."},
         [OF_PAUSED] = {"paused", "gauge", "Shards that are paused."},
         [OF_SHARDS] = {"shards", "gauge", "Shards of the queue."},
-        [OF_UNREAD] =
-            {"unread_shards", "gauge",
-             "Shards that Redis could not read, as while their slot moves; the other figures are without them."},
+        [OF_UNREAD] = {"unread_shards", "gauge",
+                       "Shards that Redis could not read, as while their slot moves; the gauges are without them, "
+                       "counters are left out."},
         [OF_OLD_SHARDS] = {"reshard_from_shards", "gauge",
                            "Shards that the queue had before; the same as shards while no ids move."},
         [OF_SHARDS_LEFT] = {"reshard_shards_left", "gauge",
@@ -234,9 +240,11 @@ static void metrics_of_queues(srt_web *w, srt_bytes *out)
     };
     size_t i, row;
     for (i = 0; i < sizeof all / sizeof *all; i++) {
+        int is_counter = strcmp(all[i].type, "counter") == 0;
         metrics_head(out, all[i].name, all[i].type, all[i].help);
         for (row = 0; row < w->row_count; row++)
-            metrics_line(out, all[i].name, &w->rows[row], "", metrics_of_row(&w->rows[row], (int)i));
+            if (!is_counter || metrics_counts_all(&w->rows[row]))
+                metrics_line(out, all[i].name, &w->rows[row], "", metrics_of_row(&w->rows[row], (int)i));
     }
 }
 
@@ -245,6 +253,8 @@ static void metrics_of_results(srt_web *w, srt_bytes *out)
     size_t row;
     metrics_head(out, "processed_total", "counter", "Ids settled, by result.");
     for (row = 0; row < w->row_count; row++) {
+        if (!metrics_counts_all(&w->rows[row]))
+            continue;
         metrics_line(out, "processed_total", &w->rows[row], ",result=\"done\"", (double)w->rows[row].total.processed);
         metrics_line(out, "processed_total", &w->rows[row], ",result=\"failed\"", (double)w->rows[row].total.failed);
     }

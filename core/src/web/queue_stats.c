@@ -306,6 +306,8 @@ static int stats_take_refusal(seriatim_client *c, stats_state *s, const srt_requ
     }
     if (what >= STATS_JOBS)
         return srt_web_stats_on_part_refused(c, s, r);
+    if (what == STATS_GONE)
+        srt_web_stats_on_gone_refused(s, r);
     if (what <= STATS_LAYOUT || !stats_asked(s, r, &first, &count))
         return SERIATIM_OK;
     for (i = 0; i < count && count > 1 && status == SERIATIM_OK; i++)

@@ -53,6 +53,7 @@ int srt_web_stats_ask_move(seriatim_client *c, stats_state *s, size_t place, uns
 /* The counters of a shard that the queue has no more. */
 int srt_web_stats_ask_gone(seriatim_client *c, stats_state *s, size_t place, unsigned shard);
 void srt_web_stats_on_gone(stats_state *s, const srt_request *r, const srt_reply *reply);
+void srt_web_stats_on_gone_refused(stats_state *s, const srt_request *r);
 void srt_web_stats_on_move(stats_state *s, const srt_request *r, const srt_reply *reply);
 void srt_web_stats_add_key(seriatim_client *c, stats_state *s, srt_request *r, const srt_web_row *row, unsigned shard,
                            const char *kind);

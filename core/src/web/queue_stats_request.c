@@ -137,6 +137,13 @@ void srt_web_stats_on_gone(stats_state *s, const srt_request *r, const srt_reply
         stats_add_counters(&row->gone, &reply->tokens[0]);
 }
 
+void srt_web_stats_on_gone_refused(stats_state *s, const srt_request *r)
+{
+    srt_web_row *row = &s->w->rows[r->place];
+    if (r->subject == row->shards)
+        row->gone.is_missing++;
+}
+
 int srt_web_stats_set_version(seriatim_client *c, stats_state *s, srt_web_shard *shard, const srt_token *state)
 {
     size_t owned = state->len > SRT_STATE_OWNER ? state->len - SRT_STATE_OWNER : 0;
