@@ -170,6 +170,9 @@ static void test_form_bodies_are_taken(void **state)
     browser.request.content_type = text_of(NULL);
     assert_int_equal(ask("POST", "/api/web/Q/pause", ""), 200);
     assert_int_equal(ask("POST", "/api/web/Q/resume", NULL), 200);
+    browser.request.content_type = text_of("text/plain"); /* so wsgiref says where the field is missing */
+    assert_int_equal(ask("POST", "/api/web/Q/pause", NULL), 200);
+    assert_int_equal(ask("POST", "/api/web/Q/resume", ""), 200);
 }
 
 /* A worker's name stands for its queue, unless a queue is named so. */
@@ -261,15 +264,26 @@ static void test_a_token_needs_no_origin(void **state)
 
 static void test_d6_foreign_hosts_are_refused(void **state)
 {
-    static const char *const hosts[] = {"localhost", "jobs.example:8080"};
-    static const char *const good[] = {"localhost", "localhost:9292", "LOCALHOST:1", "jobs.example:8080"};
-    static const char *const bad[] = {
-        "evil.example", "localhost.evil.example", "localhost:", "localhost:x", "jobs.example", "", NULL};
+    static const char *const hosts[] = {"localhost", "jobs.example:8080", "[::1]", "[fe80::2]:8080"};
+    static const char *const good[] = {"localhost", "localhost:9292", "LOCALHOST:1",   "jobs.example:8080",
+                                       "[::1]",     "[::1]:9292",     "[FE80::2]:8080"};
+    static const char *const bad[] = {"evil.example",
+                                      "localhost.evil.example",
+                                      "localhost:",
+                                      "localhost:x",
+                                      "jobs.example",
+                                      "[::1]:",
+                                      "[::1]:x",
+                                      "[fe80::2]",
+                                      "[fe80::2]:8081",
+                                      "::1",
+                                      "",
+                                      NULL};
     size_t i;
     (void)state;
     open_browser();
     browser.settings.hosts = hosts;
-    browser.settings.host_count = 2;
+    browser.settings.host_count = sizeof hosts / sizeof *hosts;
     for (i = 0; i < sizeof good / sizeof *good; i++) {
         browser.request.host = text_of(good[i]);
         get("/api/v1/stats");
@@ -336,6 +350,8 @@ static void test_r_web_1_unknown_paths_are_answered_with_the_page(void **state)
     get(path);
     assert_string_equal(header("Cache-Control"), "public, max-age=86400");
     packed(path);
+    get("/assets/another/app/api.js"); /* during an update, of a process of another version */
+    assert_string_equal(header("Cache-Control"), "no-store");
     get("/queues/a%2Fb/\"><script>");
     shows("\"../../assets/");
     assert_null(strstr(browser.text, "<script>"));

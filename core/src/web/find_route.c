@@ -77,9 +77,11 @@ int srt_web_request_starts(seriatim_text path, const char *with)
 
 void srt_web_request_find_asset(srt_web *w, seriatim_text path)
 {
+    const char *version = srt_web_assets_version();
     const char *at = path.data + strlen("/assets/"), *end = path.data + path.len;
     const char *slash = path.len > strlen("/assets/") ? memchr(at, '/', (size_t)(end - at)) : NULL;
     w->asset = slash ? srt_web_asset_find(slash + 1, (size_t)(end - slash - 1)) : NULL;
+    w->is_same_version = slash && (size_t)(slash - at) == strlen(version) && memcmp(at, version, strlen(version)) == 0;
     if (w->asset)
         w->status = 200;
     else
@@ -111,9 +113,7 @@ void srt_web_request_find_page(srt_web *w, const seriatim_web_request *request)
     }
     for (i = 1; i < request->path.len; i++)
         w->depth += request->path.data[i] == '/';
-    if (request->path.len > 0 && request->path.data[0] != '/')
-        srt_web_refuse(w, 404, "not found");
-    else if (w->depth > 16)
+    if (w->depth > 16)
         srt_web_refuse(w, 404, "not found");
     else if ((w->asset = srt_web_asset_find("index.html", 10)))
         w->status = 200;

@@ -3,12 +3,19 @@
 
 #include <string.h>
 
+/* The colons between the brackets of an IPv6 address are not before a port. */
+static int request_names_port(const char *allowed)
+{
+    const char *bracket = strrchr(allowed, ']');
+    return strchr(bracket ? bracket : allowed, ':') != NULL;
+}
+
 static int request_host_fits(const char *allowed, seriatim_text host)
 {
     size_t len = strlen(allowed), i;
     if (srt_web_request_same(host, allowed, len))
         return 1;
-    if (strchr(allowed, ':') || host.len <= len + 1 || host.data[len] != ':')
+    if (request_names_port(allowed) || host.len <= len + 1 || host.data[len] != ':')
         return 0;
     for (i = len + 1; i < host.len; i++)
         if (host.data[i] < '0' || host.data[i] > '9')
@@ -91,12 +98,11 @@ static void request_check_consumer(srt_web *w, const seriatim_web_settings *s, c
         request_check_origin(w, request);
 }
 
-/* Without a body there is nothing that has a type. */
+/* Without a body there is nothing that has a type; some hosts (wsgiref) then say text/plain. */
 static int request_has_known_type(const seriatim_web_request *request)
 {
-    return srt_web_request_is_type(request->content_type, REQUEST_JSON) ||
-           srt_web_request_is_type(request->content_type, REQUEST_FORM) ||
-           (request->body.len == 0 && request->content_type.len == 0);
+    return request->body.len == 0 || srt_web_request_is_type(request->content_type, REQUEST_JSON) ||
+           srt_web_request_is_type(request->content_type, REQUEST_FORM);
 }
 
 static void request_check_mutation(srt_web *w, const seriatim_web_settings *s, const seriatim_web_request *request)

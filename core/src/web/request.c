@@ -69,6 +69,10 @@ static int request_find(srt_web *w, const seriatim_web_request *request)
         srt_web_refuse(w, 405, "only GET, HEAD and POST are answered");
         return SERIATIM_OK;
     }
+    if (path.len > 0 && path.data[0] != '/') {
+        srt_web_refuse(w, 404, "not found");
+        return SERIATIM_OK;
+    }
     status = srt_web_request_find_route(w, method, path);
     if (status != SERIATIM_OK || w->route || w->status)
         return status;

@@ -36,7 +36,8 @@ int srt_web_request_read_body(srt_web *w, const seriatim_web_request *request);
 int srt_web_request_find_route(srt_web *w, const char *method, seriatim_text path);
 int srt_web_request_starts(seriatim_text path, const char *with);
 /*
- * /assets/VERSION/NAME; of another version only the name counts, so that a page that was open during an update goes on.
+ * /assets/VERSION/NAME; of another version only the name counts, so that a page that was open during an update goes on,
+ * and no cache keeps the file under that address.
  */
 void srt_web_request_find_asset(srt_web *w, seriatim_text path);
 void srt_web_request_find_page(srt_web *w, const seriatim_web_request *request);

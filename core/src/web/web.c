@@ -166,7 +166,7 @@ static void web_headers(srt_web *w, const char *type)
     w->header_count = 0;
     if (type)
         web_header(w, "Content-Type", type);
-    web_header(w, "Cache-Control", file ? "public, max-age=86400" : "no-store");
+    web_header(w, "Cache-Control", file && w->is_same_version ? "public, max-age=86400" : "no-store");
     web_header(w, "Content-Security-Policy",
                "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src 'self' data:; "
                "base-uri 'none'; form-action 'self'; frame-ancestors 'none'");

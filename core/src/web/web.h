@@ -106,6 +106,7 @@ struct srt_web {
     size_t route_count;
     const srt_web_handler *handler;
     const srt_web_asset *asset;
+    int is_same_version; /* the path of the file names the version that is served: what it names stays the same */
     int head, depth, role, read_only, consume;
     int host_waits;    /* of a pop: the number of polls that the host lets wait; 0: the operation waits */
     int64_t waited_ms; /* of a pop: for how long the host has waited */
