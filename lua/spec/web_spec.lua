@@ -445,6 +445,10 @@ describe("seriatim.web", function()
     assert.matches('seriatim_dead{queue="Web"} 1', figures_text.body)
     assert.same({ 200, 200 }, { get(dashboard(), "/jobs/livez").status, get(dashboard { token = "x" }, "/jobs/livez").status })
     assert.equal(200, get(dashboard(), "/jobs/readyz").status)
+    local unasked = dashboard { role = function() error("the database is away") end }
+    assert.same({ 200, 200, 500 }, {
+      get(unasked, "/jobs/livez").status, get(unasked, "/jobs/readyz").status, get(unasked, "/jobs/api/v1/stats").status,
+    })
     web.stalled = function() return "the worker loop is gone" end
     local stalled = get(dashboard(), "/jobs/livez")
     web.stalled = nil
@@ -565,6 +569,14 @@ describe("seriatim-lua web", function()
     local body = '{"ids":["1"]}'
     local fields = "Content-Type: application/json\r\nSec-Fetch-Site: same-origin\r\nContent-Length: " .. #body .. "\r\n\r\n"
     assert.matches('{"count":1}$', browser.exchange(port, "POST /api/web/Web/park" .. CLOSE .. fields .. body))
+    assert.equal(0, running:stop("TERM", 10))
+  end)
+
+  it("reads stored errors as the application of -r does", function()
+    fill()
+    shell:write("app.lua", [[require("seriatim").load_error = function(stored) return "loaded: " .. stored end]])
+    local running, port = served("--port", "0", "-r", shell.folder .. "/app.lua")
+    assert.matches('"loaded: [^"]*broken', browser.exchange(port, "GET /api/v1/queues/Web/errors" .. CLOSE .. "\r\n"))
     assert.equal(0, running:stop("TERM", 10))
   end)
 

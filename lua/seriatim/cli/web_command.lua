@@ -12,7 +12,7 @@ local BIND, PORT = "127.0.0.1", 9292
 local THREADS = 4 -- a Redis that does not answer holds one request up, not all
 local CHANGE_THREADS = 2 -- of their own, so that changes, which may take long, hold up no page and no probe
 local POLLS = 1000 -- pops that may wait at once
-local LOCAL_HOSTS = { "localhost", "127.0.0.1", "[::1]" }
+local LOCAL_HOSTS = { "localhost", "127.0.0.1", "[::1]" } -- with any port
 local CHUNK = [[
 local path, cpath = ...
 package.path, package.cpath = path, cpath
@@ -33,6 +33,7 @@ function command.new(options)
   end
   local bind = options.bind or BIND
   return setmetatable({
+    application = options.require,
     bind = bind == "localhost" and BIND or bind,
     path = bind:match("^unix://(.+)") or bind:match("^unix:(.+)"),
     port = validate.integer("--port", options.port or PORT, 0, 65535),
@@ -78,9 +79,7 @@ function WebCommand:hosts()
   if self.path or self.token then
     return false
   end
-  local own = literal(self.bind)
-  local with_port = ("%s [::1]:%d %s:%d"):format(own, self.port, own, self.port)
-  return table.concat(LOCAL_HOSTS, " ") .. " " .. with_port
+  return table.concat(LOCAL_HOSTS, " ") .. " " .. literal(self.bind)
 end
 
 -- ---- serving
@@ -96,7 +95,8 @@ function WebCommand:start()
       source, changes = self.taken:fd(), false
     end
     threads[place] = errors.must(native.thread(CHUNK, "web-" .. place, package.path, package.cpath, source, changes, url,
-      settings.namespace, self:hosts(), self.token or false, self.read_only, self.consume, self.polls:share(), self.log_format))
+      settings.namespace, self:hosts(), self.token or false, self.read_only, self.consume, self.polls:share(), self.log_format,
+      self.application or false))
   end
   return threads
 end
@@ -139,7 +139,11 @@ function WebCommand:run()
 end
 
 ---What each thread runs, in a state of its own. changes: where it hands connections over that ask for a change; false: it serves those.
-function command.serve(fd, changes, url, namespace, hosts, token, read_only, consume, shared_polls, log_format)
+---application: of -r, whose workers have names, and which may read stored errors (load_error).
+function command.serve(fd, changes, url, namespace, hosts, token, read_only, consume, shared_polls, log_format, application)
+  if application then
+    require("seriatim.server.application").load(application)
+  end
   local dashboard, stand_alone = require "seriatim.web.dashboard", require "seriatim.web.stand_alone"
   log.format = log_format
   settings.redis, settings.namespace = url, namespace
