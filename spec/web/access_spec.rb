@@ -102,6 +102,24 @@ RSpec.describe "the pages, for every reader", mount: House::MOUNTS.keys.first do
     end
   end
 
+  it "find the beginning of an id in a queue that holds but dead ids" do
+    live[queue].perform_async([{ id: "gone of #{queue}", payload: { fail: "x" }, retry_count: 2 }])
+    live.until_true("the death") { live[queue].metrics[:morgue_length] == 1 }
+    open("search", q: "gone of #{queue}"[0..-2])
+    further = "[...document.querySelectorAll('main button')].find((button) => button.innerText.trim() === 'Look further')?.click() ?? 1"
+    browser.waited("the beginning") { browser.texts(".ids li").any? { |text| text.include?("gone of #{queue}") } || (browser.value(further) && false) }
+  end
+
+  it "lead to where a reader signs in when the session has ended" do
+    open("")
+    browser.waited("the page") { browser.there?("main h1") }
+    browser.cookie("role", "nobody")
+    see("you are not signed in")
+    expect(browser.there?("input[type=password]")).to be(false)
+  ensure
+    browser.forget_cookies
+  end
+
   it "print in light colours whatever the theme is, without what is pressed" do
     live.fill(queue, dead: 2)
     open("dead", queue: queue)

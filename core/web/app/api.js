@@ -17,7 +17,25 @@ export class ApiError extends Error {
   }
 }
 
-export const setToken = (token) => sessionStorage.setItem(TOKEN, token);
+let given = null; // the token, where the browser keeps nothing
+
+/** That of this tab, or null. */
+export function tokenOf() {
+  try {
+    return sessionStorage.getItem(TOKEN) ?? given;
+  } catch {
+    return given;
+  }
+}
+
+export function setToken(token) {
+  given = token;
+  try {
+    sessionStorage.setItem(TOKEN, token);
+  } catch {
+    // It lasts as long as the page.
+  }
+}
 
 /** MOUNT-relative address of a page or a route; parameters that are null are left away. */
 export function address(path, parameters = {}) {
@@ -53,7 +71,7 @@ function noteMoving(path, slots) {
 }
 
 async function ask(url, options) {
-  const token = sessionStorage.getItem(TOKEN);
+  const token = tokenOf();
   const headers = { ...options.headers, ...(token ? { Authorization: `Bearer ${token}` } : {}) };
   const response = await fetch(url, { ...options, headers, cache: "no-store", credentials: "same-origin" });
   const answer = await response.json().catch(() => null);

@@ -1,5 +1,5 @@
 // The frame around all pages: where one is, search, the pulse that keeps the page fresh, what went wrong.
-import { ASSETS, address, forgetMoving, movingSlots } from "./api.js";
+import { ASSETS, address, forgetMoving, movingSlots, tokenOf } from "./api.js";
 import { askToken, changeAskedAt, dialogOpen, dialogsView, showKeys, startDialogs, tell } from "../ui/dialogs.js";
 import { h, render } from "../ui/dom.js";
 import { duration, shown } from "../ui/format.js";
@@ -112,7 +112,9 @@ async function aboutFirst(signal) {
 function failed(error) {
   app.failure = error;
   if (refused(error)) Object.assign(app, { askedAt: null, answered: true });
-  if (error.status === 401) askToken(sessionStorage.getItem("seriatim.token") !== null, again);
+  if (error.status !== 401) return;
+  if (session.dashboard && tokenOf() === null) location.reload(); // was signed in, and is no more: the server's page says where to do so
+  else askToken(tokenOf() !== null, again);
 }
 
 /** Whether the error is an answer: the server works, and refuses. */

@@ -24,7 +24,7 @@ export default function search({ parameters, draw, again }) {
   let [exact, begun, more] = [null, null, null];
 
   /** Those to look in: the one that is asked for, or all that hold anything, the fullest first. */
-  const queuesToRead = () => (queue !== null ? [queue] : session.dashboard.queues.filter((each) => each.enqueued + each.parked + each.busy > 0)
+  const queuesToRead = () => (queue !== null ? [queue] : session.dashboard.queues.filter((each) => each.enqueued + each.parked + each.busy + each.dead > 0)
     .sort((a, b) => b.enqueued - a.enqueued).map((each) => each.name));
 
   /** Looks in the next queues, or further in the only one: {hits: [{queue, id}], seen, of, cursor, rest: queues that come next}. */
