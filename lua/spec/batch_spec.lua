@@ -81,6 +81,20 @@ describe("a delivery", function()
     assert.same({ b = "own", c = "shared" }, errors_of(made))
   end)
 
+  it("knows its ids, whatever perform does with payloads_by_id", function()
+    local made = worker(function(payloads_by_id, batch)
+      for id in pairs(payloads_by_id) do
+        payloads_by_id[id] = nil
+        batch:done(id)
+      end
+      payloads_by_id.c = {}
+      batch:fail("c", "not of the batch")
+    end, { batch_size = 10 })
+    run(made, { { id = "a" }, { id = "b" } })
+    assert.same({}, errors_of(made))
+    assert.equal(2, assert(made:metrics()).processed)
+  end)
+
   it("keeps what was raised as text, of whatever kind", function()
     local raised = {
       text = function() error("boom") end,

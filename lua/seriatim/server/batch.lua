@@ -34,17 +34,19 @@ end
 
 -- ---- ids
 
+---The id as a text, and its place. It need not be in payloads_by_id, which perform may have changed.
 local function known(batch, id)
   local text = jobs.id_bytes(id)
-  if rawget(batch, "payloads_by_id")[text] == nil then
+  local place = rawget(batch, STATE):places_by_id()[text]
+  if place == nil then
     errors.misuse("the batch holds no id " .. validate.shown(text))
   end
-  return text
+  return text, place
 end
 
 local function row_of(batch, id)
-  local execution = rawget(batch, STATE)
-  return execution:row(execution:places_by_id()[known(batch, id)])
+  local _, place = known(batch, id)
+  return rawget(batch, STATE):row(place)
 end
 
 ---{value = error}, {snooze = seconds, payload = bytes or nil}, or DONE.
@@ -111,7 +113,7 @@ end
 ---@return seriatim.Error? err
 function methods:checkpoint(id, count)
   local execution = rawget(self, STATE)
-  local place = execution:places_by_id()[known(self, id)]
+  local _, place = known(self, id)
   if validate.integer("count", count, 0, 2147483647) == 0 then
     return true
   end
