@@ -26,12 +26,13 @@ static int row_is_null(lua_State *L, int at)
     return lua_islightuserdata(L, at) && lua_touserdata(L, at) == NULL;
 }
 
-/* The bit of the key, which is a text; 0: there is no such key. */
-static int row_key(const char *key)
+/* The bit of the key on the stack, which is a text; 0: there is no such key. */
+static int row_key(lua_State *L, int at)
 {
-    size_t i;
+    size_t len, i;
+    const char *key = lua_tolstring(L, at, &len);
     for (i = 0; i < sizeof row_keys / sizeof *row_keys; i++)
-        if (strcmp(key, row_keys[i]) == 0)
+        if (strlen(row_keys[i]) == len && memcmp(key, row_keys[i], len) == 0)
             return 1 << i;
     return 0;
 }
@@ -47,7 +48,7 @@ static int row_has(lua_State *L)
         return 0;
     lua_pushnil(L);
     while (lua_next(L, ROWS_JOB)) {
-        bit = lua_type(L, -2) == LUA_TSTRING ? row_key(lua_tostring(L, -2)) : 0;
+        bit = lua_type(L, -2) == LUA_TSTRING ? row_key(L, -2) : 0;
         if (!bit || bit & (ROW_DELIVER_AT | ROW_DELIVER_IN))
             return 0;
         if (bit <= ROW_PAYLOAD || !row_is_null(L, -1))

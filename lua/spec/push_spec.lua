@@ -157,6 +157,7 @@ describe("a push", function()
     { "nothing", nil, "^jobs must be a list of tables, not nil$" },
     { "no table", { 1 }, "^jobs%[1%]: must be a table, not a number$" },
     { "an unknown key", { { id = 1 }, { id = 1, paylaod = 1 } }, "^jobs%[2%]: unknown key 'paylaod'; known are id, payload" },
+    { "a key with a zero byte", { { id = 1, ["payload\0x"] = 1 } }, "^jobs%[1%]: unknown key 'payload\\0x'; known" },
     { "a list as a job", { { 1 } }, "^jobs%[1%]: unknown key 1; known" },
     { "a null id", { { id = seriatim.null } }, "^jobs%[1%]: id must be a string or an integer, not null$" },
     { "a fraction as id", { { id = 1 }, { id = 1.5 } }, "^jobs%[2%]: id must be" },

@@ -65,6 +65,9 @@ RSpec.describe "push_timeout" do
   it "R-TIMEOUT-4: is from 0.1 to 50 seconds" do
     [0.09, 50.1, "1", nil].each { |given| expect { Seriatim.push_timeout = given }.to raise_error(Seriatim::Invalid, /push_timeout must be/) }
     expect { recorder.perform_async([{ id: 1 }], push_timeout: 51) }.to raise_error(Seriatim::Invalid, /push_timeout must be/)
+    %i[push_timeout wait_replicas wait_timeout].each do |limit| # false is not "as the setting says"
+      expect { recorder.perform_async([{ id: 1 }], limit => false) }.to raise_error(Seriatim::Invalid, /#{limit} must be/)
+    end
     Seriatim.reset_settings
     expect(Seriatim.push_timeout).to eq(10)
   end

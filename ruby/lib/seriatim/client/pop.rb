@@ -59,7 +59,7 @@ module Seriatim
 
     def initialize(queues, wait, ttr, max, weights)
       @sources = sources(queues.is_a?(Array) ? queues : [queues])
-      @weights = weights && checked_weights(weights)
+      @weights = checked_weights(weights) unless weights.nil?
       @wait = Validate.seconds("wait", wait, 0.0..60.0).to_f
       @ttr = Validate.time_to_run("ttr", ttr)
       Validate.refuse("ttr", "0 or a number of seconds from 0.001", ttr) if @ttr.positive? && @ttr < 0.001

@@ -38,9 +38,10 @@ module Seriatim
     end
 
     def limits(wait_replicas, wait_timeout, push_timeout, handle)
-      seconds = push_timeout ? Validate.push_timeout(push_timeout) : Seriatim.push_timeout
-      PushOutcome::Limits.new(wait_replicas ? Validate.wait_replicas(wait_replicas) : Seriatim.wait_replicas,
-                              wait_timeout ? Validate.wait_timeout(wait_timeout) : Seriatim.wait_timeout, PushOutcome.monotonic + seconds, Validate.flag("handle", handle))
+      seconds = push_timeout.nil? ? Seriatim.push_timeout : Validate.push_timeout(push_timeout)
+      PushOutcome::Limits.new(wait_replicas.nil? ? Seriatim.wait_replicas : Validate.wait_replicas(wait_replicas),
+                              wait_timeout.nil? ? Seriatim.wait_timeout : Validate.wait_timeout(wait_timeout),
+                              PushOutcome.monotonic + seconds, Validate.flag("handle", handle))
     end
 
     def write(worker, jobs, limits)
