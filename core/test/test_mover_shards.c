@@ -413,7 +413,8 @@ static void test_all_other_ids_move_beside_one_whose_record_cannot_be_read(void 
         assert_true(live_now() < until);
         live_step(&n);
     }
-    assert_true(requests_of_a_second(&n) < 100);
+    while (requests_of_a_second(&n) >= 100) /* of the other shards, on a busy machine */
+        assert_true(live_now() < until);
     assert_true(is_at(0, "jobs", leaving_id()));
     assert_string_equal(kinds_found(&f, f.queue, 1), "unreadable stale");
     step_until_layout(&n, " 5 3");

@@ -241,18 +241,23 @@ static void test_r_reshard_1_metrics_count_ids_that_have_moved(void **state)
     close_queue(&f);
 }
 
-/* As a command that is killed behind its first write: the next one turns what is not turned. */
+/* As a command that is killed behind its first write: the layout is there, and no shard is turned. */
+static void write_layout(const char *words)
+{
+    redisReply *time = redis("TIME");
+    REDIS("SET seriatim:{Q}:layout %s%06d%s", time->element[0]->str, atoi(time->element[1]->str), words);
+    freeReplyObject(time);
+}
+
+/* The next command turns what is not turned. */
 static void test_r_reshard_3_an_action_that_ended_early_is_brought_to_its_end(void **state)
 {
     fixture f = open_queue(3, "list");
-    redisReply *time;
     live_node n;
     (void)state;
     fill_waiting(&f);
     act(&f, SERIATIM_PAUSE);
-    time = redis("TIME");
-    REDIS("SET seriatim:{Q}:layout %s%06d%s", time->element[0]->str, atoi(time->element[1]->str), " 5 4 3 5 paused");
-    freeReplyObject(time);
+    write_layout(" 5 4 3 5 paused");
     assert_int_equal(reshard(&f, "5"), 0);
     assert_true(is_paused(3) && is_paused(4));
     assert_int_equal(resharding(&f).shards_left, 3);
@@ -267,16 +272,13 @@ static void test_r_reshard_3_an_action_that_ended_early_is_brought_to_its_end(vo
 static void test_r_reshard_3_servers_open_shards_that_were_closed_for_a_deletion(void **state)
 {
     fixture f = open_queue(3, "list");
-    redisReply *time;
     live_node n;
     unsigned shard;
     (void)state;
     fill_waiting(&f);
     for (shard = 0; shard < 2; shard++)
         freeReplyObject(ON_SHARD(shard, close, "2"));
-    time = redis("TIME");
-    REDIS("SET seriatim:{Q}:layout %s%06d%s", time->element[0]->str, atoi(time->element[1]->str), " 5 4 3 5");
-    freeReplyObject(time);
+    write_layout(" 5 4 3 5");
     live_start(&n, "mover", 3, 0, NULL);
     live_move(&n, 1, 5);
     assert_int_equal(stored_in(5), IDS);
