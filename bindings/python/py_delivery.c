@@ -328,17 +328,21 @@ static PyObject *delivery_flush(PyObject *object, PyObject *seconds)
     delivery_box *self = (delivery_box *)object;
     seriatim_delivery *delivery = delivery_of(self);
     seriatim_runner *runner;
+    seriatim_flush flush; /* is begun under the lock of the interpreter: another thread may settle the delivery */
     double wait;
     int status;
     if (!delivery || spy_double(seconds, &wait) < 0)
         return NULL;
     runner = self->runner->runner;
-    status = seriatim_runner_flush(runner, delivery, 0);
+    status = seriatim_runner_flush_begin(runner, delivery, &flush);
+    spy_runner_enter(self->runner);
     if (status == SERIATIM_AGAIN && wait > 0) {
-        spy_runner_enter(self->runner);
-        Py_BEGIN_ALLOW_THREADS status = seriatim_runner_flush(runner, delivery, (int)((wait < 60 ? wait : 60) * 1000));
-        Py_END_ALLOW_THREADS spy_runner_leave(self->runner);
+        Py_BEGIN_ALLOW_THREADS status =
+            seriatim_runner_flush_wait(runner, &flush, (int)((wait < 60 ? wait : 60) * 1000));
+        Py_END_ALLOW_THREADS
     }
+    seriatim_runner_flush_end(runner, &flush);
+    spy_runner_leave(self->runner);
     if (status == SERIATIM_OK || status == SERIATIM_AGAIN)
         return PyBool_FromLong(status == SERIATIM_OK);
     return spy_raise(spy_state_of(object), status,

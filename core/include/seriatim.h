@@ -814,6 +814,19 @@ int seriatim_runner_checkpoint(seriatim_runner *runner, seriatim_delivery *deliv
  * came; it may be called again.
  */
 int seriatim_runner_flush(seriatim_runner *runner, seriatim_delivery *delivery, int timeout_ms);
+/* A thread that waits so; on its stack. The fields are the runner's. */
+typedef struct seriatim_flush {
+    const seriatim_delivery *delivery; /* NULL: settled meanwhile, or the wait has ended */
+    struct seriatim_flush *next;
+} seriatim_flush;
+/*
+ * seriatim_runner_flush in three calls, for a language whose lock keeps other threads from settling the delivery: begin
+ * while the lock is held, wait without it as often as is wanted, end once, whatever came. begin and wait return what
+ * seriatim_runner_flush does; begin does not wait.
+ */
+int seriatim_runner_flush_begin(seriatim_runner *runner, seriatim_delivery *delivery, seriatim_flush *flush);
+int seriatim_runner_flush_wait(seriatim_runner *runner, seriatim_flush *flush, int timeout_ms);
+void seriatim_runner_flush_end(seriatim_runner *runner, seriatim_flush *flush);
 /*
  * After AGAIN: wait until the descriptor of the group is readable, or until a time of your choice, then call clear
  * once, whatever ended the wait, and take again.
@@ -1223,9 +1236,9 @@ typedef struct seriatim_web_settings {
     int read_only;     /* 1: routes that change something are refused */
     const char *const
         *hosts; /* the values of the Host field that are accepted, "localhost:9292"; without a port: with any port */
-    size_t host_count; /* 0: any Host is accepted; the host application checks it */
-    const char *
-        token; /* NULL: no token; else all but /livez and the files of the page require `Authorization: Bearer TOKEN` */
+    size_t host_count;   /* 0: any Host is accepted; the host application checks it */
+    const char *token;   /* NULL: no token; else all but the probes and the files of the page require `Authorization:
+                            Bearer TOKEN` */
     const char *stalled; /* NULL: this process works, or has no runner; else the reason for which /livez answers 503 */
     const seriatim_web_worker *workers; /* those whose name is not that of their queue; more of them change nothing */
     size_t worker_count;

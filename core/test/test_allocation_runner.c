@@ -20,6 +20,7 @@
 
 static void say_outcomes(seriatim_runner *runner, seriatim_delivery *d)
 {
+    seriatim_flush flush;
     size_t first = 0, i;
     (void)seriatim_delivery_worker(d);
     for (i = 0; i < seriatim_delivery_size(d); i++) {
@@ -41,6 +42,9 @@ static void say_outcomes(seriatim_runner *runner, seriatim_delivery *d)
         assert_true(status == SERIATIM_OK || status == SERIATIM_NOMEM);
     }
     (void)seriatim_runner_flush(runner, d, 0);
+    (void)seriatim_runner_flush_begin(runner, d, &flush);
+    (void)seriatim_runner_flush_wait(runner, &flush, 0);
+    seriatim_runner_flush_end(runner, &flush);
 }
 
 static int take(seriatim_runner *runner, seriatim_delivery **d, int turn)

@@ -273,6 +273,33 @@ static void test_a_worker_whose_queue_is_refused_is_served_later(void **state)
     seriatim_runner_free(runner);
 }
 
+/* As a thread that waits without the lock of its language: the delivery is gone when it looks. */
+static void test_a_flush_of_a_delivery_that_was_settled_meanwhile_is_closed(void **state)
+{
+    seriatim_queue_settings q = queue_named("flushed", 1);
+    size_t queue;
+    seriatim_link *link = connect_link(&q, &queue);
+    seriatim_runner *runner = runner_start("flushing", 10000, &q, 1);
+    seriatim_delivery *d;
+    seriatim_flush flush;
+    double until = seconds() + 30;
+    int status;
+    (void)state;
+    team_push_for(link, queue, 0, 2, 1);
+    while ((status = seriatim_runner_take(runner, 0, &d)) == SERIATIM_AGAIN && seconds() < until)
+        seriatim_runner_wait(runner, 0, 10);
+    assert_int_equal(status, SERIATIM_OK);
+    assert_int_equal(seriatim_runner_checkpoint(runner, d, 0, 1), SERIATIM_OK);
+    status = seriatim_runner_flush_begin(runner, d, &flush);
+    assert_true(status == SERIATIM_AGAIN || status == SERIATIM_OK);
+    seriatim_delivery_done(d, 0);
+    assert_int_equal(seriatim_runner_settle(runner, d), SERIATIM_OK);
+    assert_int_equal(seriatim_runner_flush_wait(runner, &flush, 1000), SERIATIM_CLOSED);
+    seriatim_runner_flush_end(runner, &flush);
+    seriatim_runner_free(runner);
+    seriatim_link_free(link);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -282,6 +309,8 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_a_worker_whose_queue_is_refused_is_served_later, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_a_node_command_reaches_one_node, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_a_node_command_is_removed_with_its_node, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_a_flush_of_a_delivery_that_was_settled_meanwhile_is_closed, set_up,
+                                        tear_down),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

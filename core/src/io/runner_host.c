@@ -87,7 +87,7 @@ void srt_runner_wake_flushes(seriatim_runner *r, int64_t now)
 /* With the lock: ends the waiting of threads for checkpoints of this delivery. NULL: of every delivery. */
 static void end_flushes(seriatim_runner *r, const seriatim_delivery *delivery, int64_t now)
 {
-    runner_flush *f;
+    seriatim_flush *f;
     for (f = r->flushes; f; f = f->next)
         if (!delivery || f->delivery == delivery)
             f->delivery = NULL;
@@ -168,26 +168,47 @@ static int flush_wait(seriatim_runner *r, int64_t wait_ms)
     return polled >= 0;
 }
 
-static void flush_unlink(runner_flush **from, const runner_flush *f)
+int seriatim_runner_flush_begin(seriatim_runner *r, seriatim_delivery *delivery, seriatim_flush *flush)
 {
-    while (*from != f)
+    int status;
+    pthread_mutex_lock(&r->lock);
+    flush->delivery = delivery;
+    flush->next = r->flushes;
+    r->flushes = flush;
+    status = srt_node_flushed(delivery);
+    pthread_mutex_unlock(&r->lock);
+    return status;
+}
+
+int seriatim_runner_flush_wait(seriatim_runner *r, seriatim_flush *flush, int timeout_ms)
+{
+    int64_t now = srt_clock_ms(), until = timeout_ms < 0 ? SRT_NEVER : now + timeout_ms;
+    int status;
+    pthread_mutex_lock(&r->lock);
+    do {
+        status = flush->delivery ? srt_node_flushed(flush->delivery) : SERIATIM_CLOSED;
+    } while (status == SERIATIM_AGAIN && (now = srt_clock_ms()) < until && flush_wait(r, until - now));
+    pthread_mutex_unlock(&r->lock);
+    return status;
+}
+
+void seriatim_runner_flush_end(seriatim_runner *r, seriatim_flush *flush)
+{
+    seriatim_flush **from = &r->flushes;
+    pthread_mutex_lock(&r->lock);
+    while (*from != flush)
         from = &(*from)->next;
-    *from = f->next;
+    *from = flush->next;
+    pthread_mutex_unlock(&r->lock);
 }
 
 int seriatim_runner_flush(seriatim_runner *r, seriatim_delivery *delivery, int timeout_ms)
 {
-    int64_t now = srt_clock_ms(), until = timeout_ms < 0 ? SRT_NEVER : now + timeout_ms;
-    runner_flush own = {delivery, NULL};
-    int status;
-    pthread_mutex_lock(&r->lock);
-    own.next = r->flushes;
-    r->flushes = &own;
-    do {
-        status = own.delivery ? srt_node_flushed(own.delivery) : SERIATIM_CLOSED;
-    } while (status == SERIATIM_AGAIN && (now = srt_clock_ms()) < until && flush_wait(r, until - now));
-    flush_unlink(&r->flushes, &own);
-    pthread_mutex_unlock(&r->lock);
+    seriatim_flush own;
+    int status = seriatim_runner_flush_begin(r, delivery, &own);
+    if (status == SERIATIM_AGAIN && timeout_ms != 0)
+        status = seriatim_runner_flush_wait(r, &own, timeout_ms);
+    seriatim_runner_flush_end(r, &own);
     return status;
 }
 

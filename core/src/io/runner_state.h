@@ -28,12 +28,6 @@ typedef struct runner_channel {
     seriatim_error error;
 } runner_channel;
 
-/* A thread that waits for the answers to the checkpoints of a delivery; on its stack. */
-typedef struct runner_flush {
-    const seriatim_delivery *delivery; /* NULL: settled meanwhile, or the wait has ended */
-    struct runner_flush *next;
-} runner_flush;
-
 struct seriatim_runner {
     const seriatim_allocator *mem;
     srt_url url;
@@ -51,7 +45,7 @@ struct seriatim_runner {
     srt_wait_queue *waiters; /* one a group */
     size_t waiters_count;
     srt_wait_queue flushing; /* threads that wait for checkpoints; its own pipe is never opened */
-    runner_flush *flushes;   /* of these threads */
+    seriatim_flush *flushes; /* of these threads */
     int notified;
     int unread;           /* the inbox was full: more may lie where poll does not see it */
     int64_t sleeps_until; /* 0: awake */

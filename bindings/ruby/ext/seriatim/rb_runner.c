@@ -550,16 +550,15 @@ static VALUE runner_checkpoint(VALUE self, VALUE delivery, VALUE i, VALUE count)
 typedef struct runner_flush {
     VALUE self;
     runner_box *box;
-    delivery_box *of;
     seriatim_runner *runner;
-    seriatim_delivery *delivery;
-    int timeout_ms, status;
+    seriatim_flush own; /* is begun with the GVL: another thread may settle the delivery */
+    int status;
 } runner_flush;
 
 static void *runner_flush_unlocked(void *argument)
 {
     runner_flush *flush = argument;
-    flush->status = seriatim_runner_flush(flush->runner, flush->delivery, flush->timeout_ms);
+    flush->status = seriatim_runner_flush_wait(flush->runner, &flush->own, FLUSH_SLICE_MS);
     return NULL;
 }
 
@@ -567,13 +566,9 @@ static void *runner_flush_unlocked(void *argument)
 static VALUE runner_flush_all(VALUE argument)
 {
     runner_flush *flush = (runner_flush *)argument;
-    runner_flush_unlocked(flush);
-    flush->timeout_ms = FLUSH_SLICE_MS;
     while (flush->status == SERIATIM_AGAIN) {
         rb_thread_call_without_gvl(runner_flush_unlocked, flush, RUBY_UBF_IO, NULL);
         runner_of(flush->self);
-        if (flush->of->delivery != flush->delivery)
-            flush->status = SERIATIM_CLOSED;
     }
     return Qnil;
 }
@@ -584,8 +579,8 @@ static VALUE runner_flush_end(VALUE argument);
 static VALUE runner_flush_delivery(VALUE self, VALUE delivery)
 {
     delivery_box *of = delivery_of(delivery);
-    runner_flush flush = {self,       rb_check_typeddata(self, &runner_type), of, runner_of(self), of->delivery, 0,
-                          SERIATIM_OK};
+    runner_flush flush = {self, rb_check_typeddata(self, &runner_type), runner_of(self), {NULL, NULL}, SERIATIM_OK};
+    flush.status = seriatim_runner_flush_begin(flush.runner, of->delivery, &flush.own);
     flush.box->waiting++;
     rb_ensure(runner_flush_all, (VALUE)&flush, runner_flush_end, (VALUE)&flush);
     RB_GC_GUARD(delivery);
@@ -641,9 +636,10 @@ static VALUE runner_wait_end(VALUE argument)
 
 static VALUE runner_flush_end(VALUE argument)
 {
-    const runner_flush *flush = (const runner_flush *)argument;
+    runner_flush *flush = (runner_flush *)argument;
     if (!runner_lives(flush->box))
         return Qnil;
+    seriatim_runner_flush_end(flush->runner, &flush->own);
     flush->box->waiting--;
     runner_end(flush->box);
     return Qnil;
