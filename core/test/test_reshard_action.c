@@ -19,6 +19,7 @@
 #define SRT_SCRIPT_TEXTS
 #include "live_node.h"
 #include "model/stored.h"
+#include "pop_fixture.h"
 #include "port.h"
 #include "reshard_fixture.h"
 
@@ -286,6 +287,36 @@ static void test_r_reshard_3_servers_open_shards_that_were_closed_for_a_deletion
     close_queue(&f);
 }
 
+/* Poppers, whose random identities decide which shard they ask first. */
+static void test_r_reshard_4_a_popper_makes_no_shard_before_its_turn(void **state)
+{
+    fixture f = open_queue(3, "list");
+    redisReply *layout;
+    unsigned shard;
+    int i;
+    (void)state;
+    fill_waiting(&f);
+    act(&f, SERIATIM_PAUSE);
+    write_layout(" 5 4 3 5 paused");
+    layout = redis("GET seriatim:{Q}:layout");
+    for (shard = 0; shard < 3; shard++)
+        assert_string_equal(turn_shard(shard, layout->str), "OK");
+    freeReplyObject(layout);
+    for (i = 0; i < 10; i++) {
+        fixture popper = another(0, "list");
+        seriatim_pop settings = plainly(&popper, 30);
+        assert_int_equal(seriatim_pop_begin(popper.client, &settings), SERIATIM_OK);
+        while (seriatim_link_step(popper.link) == SERIATIM_AGAIN && srt_client_sleeps(popper.client) < 0)
+            seriatim_link_wait(popper.link);
+        assert_true(srt_client_sleeps(popper.client) >= 0); /* until the shard is turned */
+        seriatim_link_free(popper.link);
+    }
+    assert_int_equal(number("EXISTS seriatim:{Q/3}:state seriatim:{Q/4}:state"), 0);
+    assert_int_equal(reshard(&f, "5"), 0);
+    assert_true(is_paused(3) && is_paused(4));
+    close_queue(&f);
+}
+
 /* Shards that the queue had before are paused as those that it has. */
 static void test_r_reshard_4_a_paused_queue_stays_paused_and_another_is_not(void **state)
 {
@@ -453,6 +484,7 @@ int main(void)
         cmocka_unit_test(test_r_reshard_1_metrics_count_ids_that_have_moved),
         cmocka_unit_test(test_r_reshard_3_an_action_that_ended_early_is_brought_to_its_end),
         cmocka_unit_test(test_r_reshard_3_servers_open_shards_that_were_closed_for_a_deletion),
+        cmocka_unit_test(test_r_reshard_4_a_popper_makes_no_shard_before_its_turn),
         cmocka_unit_test(test_r_reshard_4_a_paused_queue_stays_paused_and_another_is_not),
         cmocka_unit_test(test_r_reshard_4_a_pause_or_resume_while_a_move_begins_counts_for_all_shards),
         cmocka_unit_test(test_r_reshard_2_the_largest_number_of_shards_is_taken),

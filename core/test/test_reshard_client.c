@@ -100,7 +100,11 @@ static seriatim_client *client_that_has_written(int is_paused)
 /* The layout is read again, and brought to its end. */
 static void goes_on(seriatim_client *c)
 {
+    char space[64];
+    srt_bytes channels = {NULL, space, 0, sizeof space, 0};
     assert_true(srt_client_sleeps(c) >= 0);
+    assert_int_equal(srt_client_channels(c, &channels), SERIATIM_OK); /* only a pop rests until a message comes */
+    assert_int_equal(channels.len, 0);
     srt_client_wake(c);
     sends(c, 1, "seriatim:{Q}:layout");
     hears_times(c, 1, MOVING);

@@ -54,6 +54,18 @@ static void pop_release(seriatim_client *c)
 
 /* ---- Requests ------------------------------------------------------------------------------ */
 
+/*
+ * A shard that the queue gets by a move is made by its turn, which knows whether it is paused. A call with the word
+ * `from` is refused until then.
+ */
+static void pop_add_generation(srt_request *r, const srt_queue *queue, unsigned shard)
+{
+    char text[48];
+    snprintf(text, sizeof text, "%lld%s", (long long)queue->generation,
+             queue->old_count && shard >= queue->old_count ? " from 0" : "");
+    srt_request_text(r, text);
+}
+
 srt_request *srt_pop_request(seriatim_client *c, const srt_queue *queue, unsigned shard, int script)
 {
     srt_request *r =
@@ -64,7 +76,7 @@ srt_request *srt_pop_request(seriatim_client *c, const srt_queue *queue, unsigne
     }
     srt_push_token_arg(c, queue, shard, r);
     r->keys = r->args;
-    srt_request_int(r, queue->generation);
+    pop_add_generation(r, queue, shard);
     srt_request_int(r, c->sequence);
     srt_request_text(r, queue->now.fold);
     srt_request_int(r, queue->now.history_per_id);
@@ -137,23 +149,6 @@ static int pop_rest(seriatim_client *c, pop_state *p)
     most = c->listener.subscribed ? POP_RECHECK_MS : POP_POLL_MS; /* a channel that was just added is not confirmed */
     srt_client_sleep(c, least(least(left, most), p->next_ms));
     return SERIATIM_OK;
-}
-
-int srt_client_channels(const seriatim_client *c, srt_bytes *names)
-{
-    const pop_state *p = c->state;
-    size_t i;
-    unsigned shard;
-    if (srt_client_sleeps(c) < 0)
-        return SERIATIM_OK;
-    for (i = 0; i < p->queue_count; i++) {
-        const srt_queue *queue = c->registry.queues[p->queues[i]];
-        for (shard = 0; shard < srt_queue_addressed(queue); shard++) {
-            srt_listener_name(names, queue->shards[shard]);
-            srt_bytes_add(names, "", 1);
-        }
-    }
-    return names->failed ? SERIATIM_NOMEM : SERIATIM_OK;
 }
 
 static int pop_next_queue(seriatim_client *c, pop_state *p)
@@ -320,6 +315,7 @@ static int pop_on_reply(seriatim_client *c, srt_request *r, const srt_reply *rep
     srt_queue *queue = c->registry.queues[c->queue];
     const srt_token *at = &reply->tokens[1];
     int64_t next;
+    int was_repeated = p->repeat;
     if (r->kind == POP_SLICE)
         return pop_take_slice(c, p, queue, reply);
     p->repeat = 0;
@@ -327,6 +323,10 @@ static int pop_on_reply(seriatim_client *c, srt_request *r, const srt_reply *rep
         return srt_operator_protocol(c, "pop");
     if (reply->count == 8)
         return pop_take(c, p, queue, at);
+    if (was_repeated) { /* the numbers of shards may be others than before: from the first one on */
+        p->asked = p->again = 0;
+        return pop_ask(c, p, queue);
+    }
     next = srt_token_int(&at[1]);
     if (next == 0 && ++p->again < POP_AGAIN)
         return pop_ask(c, p, queue);
@@ -424,6 +424,23 @@ int seriatim_pop_begin(seriatim_client *c, const seriatim_pop *pop)
         return status;
     }
     return srt_client_start(c, &operation, ((pop_state *)c->state)->queues[0]);
+}
+
+int srt_client_channels(const seriatim_client *c, srt_bytes *names)
+{
+    const pop_state *p = c->state;
+    size_t i;
+    unsigned shard;
+    if (srt_client_sleeps(c) < 0 || c->operation->send != pop_send) /* others rest while ids move */
+        return SERIATIM_OK;
+    for (i = 0; i < p->queue_count; i++) {
+        const srt_queue *queue = c->registry.queues[p->queues[i]];
+        for (shard = 0; shard < srt_queue_addressed(queue); shard++) {
+            srt_listener_name(names, queue->shards[shard]);
+            srt_bytes_add(names, "", 1);
+        }
+    }
+    return names->failed ? SERIATIM_NOMEM : SERIATIM_OK;
 }
 
 const seriatim_popped *seriatim_pop_result(const seriatim_client *c)
