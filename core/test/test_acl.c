@@ -212,7 +212,7 @@ static void test_a_popper_works_without_channels(void **state)
     assert_int_equal(popped->elements, 7);
     said(CONSUME(limited, pop, "3", "merge", "3", "30000000", "10", "1", "0", "25", "bury", "0"), 0);
     assert_string_equal(said(CONSUME(limited, popped, "4", "merge", "3", "release", "a", popped->element[2]->str, "0",
-                                     "", "25", "bury", "", "0", "0", ""),
+                                     "", "25", "bury", "", "0", "0", "", "0"),
                              0),
                         "1");
     assert_string_equal(said(redis("HLEN " PREFIX "running"), 0), "0");

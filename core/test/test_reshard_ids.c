@@ -31,6 +31,15 @@ static void foreign_id(char id[32], const char *name)
     while (seriatim_shard_of(id, strlen(id), 3) != 0 || seriatim_shard_of(id, strlen(id), 4) == 0);
 }
 
+/* An id that lies in shard 0 of 3, and of 4. */
+static void staying_id(char id[32], const char *name)
+{
+    int i = 0;
+    do
+        snprintf(id, 32, "%s%d", name, i++);
+    while (seriatim_shard_of(id, strlen(id), 3) != 0 || seriatim_shard_of(id, strlen(id), 4) != 0);
+}
+
 static moving_queue open_moving(void)
 {
     moving_queue q;
@@ -154,6 +163,7 @@ static void test_a_popper_reports_to_the_shard_that_has_its_run(void **state)
 {
     moving_queue q = open_moving();
     popped delivery;
+    char stays[32];
     int i;
     (void)state;
     assert_int_equal(act(&q.f, SERIATIM_PERFORM_ALL_FAILED_JOBS_NOW), 2);
@@ -162,6 +172,13 @@ static void test_a_popper_reports_to_the_shard_that_has_its_run(void **state)
         assert_int_equal(ack(&q.f, &delivery), SERIATIM_OK);
         assert_int_equal(ack(&q.f, &delivery), SERIATIM_STALE);
     }
+    assert_int_equal(metrics(&q.f).refused, 2);
+    staying_id(stays, "stays");
+    push(&q.f, stays, "1", none);
+    assert_string_equal(pop(&q.f, 30, &delivery), stays);
+    assert_int_equal(ack(&q.f, &delivery), SERIATIM_OK);
+    assert_int_equal(ack(&q.f, &delivery), SERIATIM_STALE);
+    assert_int_equal(metrics(&q.f).refused, 3);
     assert_string_equal(payloads(&q.f, SERIATIM_FETCH, q.old), "-");
     assert_string_equal(payloads(&q.f, SERIATIM_FETCH, q.new), "-");
     close_moving(&q);
@@ -189,14 +206,12 @@ static size_t claimed(const move *m)
 static void test_r_order_3_an_id_that_waits_to_leave_hides_no_stale_entry(void **state)
 {
     fixture f = open_queue(3, "list");
-    char leaves[32], stays[32] = "stays";
+    char leaves[32], stays[32];
     popped delivery;
     move m;
-    int i = 0;
     (void)state;
     foreign_id(leaves, "leaves");
-    while (seriatim_shard_of(stays, strlen(stays), 3) != 0 || seriatim_shard_of(stays, strlen(stays), 4) != 0)
-        snprintf(stays, sizeof stays, "stays%d", i++);
+    staying_id(stays, "stays");
     push(&f, leaves, "1", none);
     push(&f, stays, "1", none);
     assert_int_equal(act_on(&f, SERIATIM_DELETE, stays), 1);

@@ -47,7 +47,7 @@ class WorstCalls
     # A report, sent again while the script says so.
     def popped(name, kind, id, fence, key: "", but: 0)
       loop do
-        said = measure(name, :popped, @scripts.next_sequence, "list", 0, kind, id, fence, 0, "boom", 25, "bury", key, but, 0, "",
+        said = measure(name, :popped, @scripts.next_sequence, "list", 0, kind, id, fence, 0, "boom", 25, "bury", key, but, 0, "", 0,
                        more: ["#{Scripts::PREFIX}push:p"])
         break unless said == 2
       end

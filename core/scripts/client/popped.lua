@@ -4,7 +4,8 @@
 -- KEYS: the shard's (prelude), 16 token, as pop.lua's
 -- ARGV: 1 generation, 2 sequence of this call, 3 fold, 4 history_per_id, 5 kind, 6 id, 7 fence, 8 time (microseconds), 9 text,
 --       10 max_retry_count, 11 on_exhausted, with '+' behind it if retries_exhausted is to be told, 12 key, 13 number,
---       14 remember_score in microseconds, 0 for none, 15 the highest score that was given to a delivered payload, packed >d, '' for none
+--       14 remember_score in microseconds, 0 for none, 15 the highest score that was given to a delivered payload, packed >d, '' for none,
+--       16 '1': the caller reports to the new shard of the id if this one refuses, which is then not counted
 --   kinds: 'ack'         the delivered payloads are done: all payloads, or, with a key, those up to the key
 --          'checkpoint'  the payloads up to the key, but for the last ones (number), are done, and the run goes on
 --          'fail'        time: until the id is due again, '' for the default back-off; text: the error
@@ -23,7 +24,7 @@ local action, hooked = string.match(ARGV[11] or '', '^(%l+)(%+?)$')
 history = tonumber(ARGV[4])
 do -- blocks, because a script has at most 200 local variables
   local KINDS = {ack = true, checkpoint = true, fail = true, release = true, extend = true, snooze = true, reject = true}
-  if #ARGV ~= 15 or not SEQUENCE or not KINDS[kind] or not limit or not action or not (without and without >= 0) or not (history and history >= 0 and history <= HISTORY_MOST)
+  if #ARGV ~= 16 or not SEQUENCE or not KINDS[kind] or not limit or not action or not (without and without >= 0) or not (history and history >= 0 and history <= HISTORY_MOST)
     or not tonumber(ARGV[7]) or time and not (time >= 0 and time <= FOREVER - now) or not time and kind ~= 'fail'
     or not (REMEMBER and REMEMBER >= 0 and REMEMBER <= FOREVER) or #highest ~= 0 and #highest ~= 8
     or kind == 'checkpoint' and #key ~= 16 or kind == 'ack' and #key ~= 16 and key ~= '' or kind == 'reject' and #key % 8 ~= 0 then
@@ -191,7 +192,7 @@ if is_mine and to and to <= now then
 elseif is_mine then
   answer = report(record_of_run(id), digit_of(run))
 end
-if answer == 0 then refused = refused + 1 end
+if answer == 0 and ARGV[16] ~= '1' then refused = refused + 1 end
 if placed < wake then wake_owner(placed) end
 save()
 call('SET', KEYS[16], ARGV[2] .. ' ' .. answer, 'PX', 60000)

@@ -30,6 +30,12 @@ static void popped_release(seriatim_client *c)
     srt_free(c->mem, p, sizeof *p);
 }
 
+/* Is the new shard of the id asked, too, if this one refuses? */
+static int popped_goes_on(const popped_state *p)
+{
+    return !p->is_new && srt_queue_moves_id(p->queue, p->token.id.data, p->token.id.len);
+}
+
 static int popped_ask(seriatim_client *c, popped_state *p)
 {
     static const char *const kinds[] = {"ack", "fail", "release", "extend", "snooze", "checkpoint", "reject"};
@@ -53,6 +59,7 @@ static int popped_ask(seriatim_client *c, popped_state *p)
     srt_request_int(r, p->without);
     srt_request_int(r, p->queue->now.remember_score);
     srt_request_arg(r, p->highest, p->token.scored ? sizeof p->highest : 0);
+    srt_request_text(r, popped_goes_on(p) ? "1" : "0");
     return srt_client_send(c, r);
 }
 
@@ -93,7 +100,7 @@ static int popped_on_reply(seriatim_client *c, srt_request *r, const srt_reply *
         return srt_operator_protocol(c, "popped");
     if (answer == 2)
         return popped_ask(c, p);
-    if (answer == 0 && !p->is_new && srt_queue_moves_id(p->queue, p->token.id.data, p->token.id.len)) {
+    if (answer == 0 && popped_goes_on(p)) {
         p->is_new = 1;
         return popped_ask(c, p);
     }
