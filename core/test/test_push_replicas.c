@@ -123,14 +123,17 @@ static peer *fail_over(peer *p)
     return next;
 }
 
-/* After each answer in turn the connection ends, with that answer or without, and the master goes on or fails over. */
+/*
+ * After each answer in turn the connection ends, with that answer or without, and the master goes on or fails over. The
+ * next connection ends, too, behind 1 to 7 answers.
+ */
 static void test_f6_a_cut_at_every_answer_loses_no_replicated_push(void **state)
 {
     int cut, how, finished = 0;
     (void)state;
-    for (how = 0; how < 8; how++)
+    for (how = 0; how < 64; how++)
         for (cut = 1, finished = 0; !finished; cut++) {
-            int lost = how & 1, fails_over = how & 2, reshards = how & 4, i, going = 1;
+            int lost = how & 1, fails_over = how & 2, reshards = how & 4, more = how >> 3, i, going = 1;
             peer *p = new_peer(3);
             seriatim_client *c = connected_client(3);
             seriatim_error error = {0, ""};
@@ -145,6 +148,10 @@ static void test_f6_a_cut_at_every_answer_loses_no_replicated_push(void **state)
                 p->shards = 4;
             }
             reconnect(p, c);
+            for (i = 0; i < more && peer_answer_one(p, c, 0); i++)
+                ;
+            if (more && srt_client_status(c) == SERIATIM_AGAIN)
+                reconnect(p, c);
             assert_int_equal(peer_run(p, c, &error), SERIATIM_OK);
             assert_int_equal(seriatim_push_result(c).added, 3700);
             assert_once(p, 3700);

@@ -232,18 +232,17 @@ static void push_ask_token(seriatim_client *c, size_t chunk, const char *command
 }
 
 /*
- * Was an earlier sending of it applied, before the layout changed? Its token tells. The token is renewed before,
+ * Was an earlier sending of it applied, before the layout changed? Its token tells. The token is renewed behind that,
  * because WAIT tells only of what its own connection has written; a number for an answer says nothing
- * (srt_push_take_token).
+ * (srt_push_take_token). If the connection ends between the two, the chunk is sent again.
  */
 void srt_push_take_stale(seriatim_client *c, const srt_request *r, int left)
 {
     if (r->kind == PUSH_KIND_ASK || !left || c->failed != SERIATIM_OK)
         return;
-    if (c->push->replicas)
+    push_ask_token(c, r->place, "GET", NULL);
+    if (c->push->replicas && c->failed == SERIATIM_OK)
         push_ask_token(c, r->place, "PEXPIRE", "60000");
-    if (c->failed == SERIATIM_OK)
-        push_ask_token(c, r->place, "GET", NULL);
 }
 
 /* After an answer: asks for replicas; jobs whose ids have moved are planned anew. */
