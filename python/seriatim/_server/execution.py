@@ -8,7 +8,6 @@ from __future__ import annotations
 import asyncio
 import inspect
 from collections.abc import Callable, Coroutine
-from concurrent.futures import ThreadPoolExecutor
 from typing import Any, Protocol
 
 from .. import _log, _native
@@ -19,6 +18,7 @@ from .._settings import settings
 from .._types import Id
 from .._worker import Worker
 from .batch import DONE, Batch, Snooze
+from .threads import Threads
 
 RUN, DIED, EXHAUSTED = 0, 1, 2
 WORKER_DIED = "worker died"
@@ -63,7 +63,7 @@ class Server(Protocol):
 
     _refs: list[Ref]
     _abandoned: bool
-    _threads: ThreadPoolExecutor
+    _threads: Threads
 
     def _wait(self, coroutine: Coroutine[Any, Any, Any]) -> Any: ...
 

@@ -22,7 +22,6 @@ import threading
 import time
 import weakref
 from collections.abc import Callable, Coroutine, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import Any, Literal
 
@@ -39,12 +38,12 @@ from .execution import Ref
 from .host import AsyncHost, Host, Source
 from .schedulers import LAG, Builtin, Scheduler, build as build_scheduler
 from .splitters import Shard, Splitter
+from .threads import Threads
 from .workers import chosen as chosen_workers, queue_names
 
 BOOT_SECONDS = 10  # how long a start waits for Redis
 EVENT_NAMES = {"recovered": "recover", "failures": "fail"}  # in the log, where they differ
 STALLED_SECONDS = 30  # without a begun id while some are claimed and none runs
-MAX_HELPER_THREADS = 100_000  # as good as no limit: middlewares of one delivery may need several threads, so a small pool could deadlock
 
 _running: weakref.WeakSet[Server] = weakref.WeakSet()
 
@@ -244,7 +243,7 @@ class Server:
         for worker in self._workers:
             self._runner.worker(worker._queue_settings())
         sources = self._sources(groups, schedulers)
-        self._threads = ThreadPoolExecutor(MAX_HELPER_THREADS, thread_name_prefix="seriatim-thread")
+        self._threads = Threads("seriatim-thread")
         self._before_claims()
         self._runner.start()
         self._started = True
@@ -394,12 +393,8 @@ def stalled() -> str | None:
     return next((why for server in list(_running) if (why := server.stalled) is not None), None)
 
 
+@atexit.register
 def _stop_all() -> None:
     """A program that ends while a server runs lets its jobs finish, as the command does."""
     for server in list(_running):
         server.stop()
-
-
-# The last of these functions is called first, and before the executors, which an async job needs for its outcome, take no more
-# work. That is before the functions of atexit, which has no other way.
-getattr(threading, "_register_atexit", atexit.register)(_stop_all)
