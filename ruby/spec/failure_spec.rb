@@ -71,13 +71,14 @@ RSpec.describe "failure" do
     recorder = worker("A18", batch_size: 10, shards_count: 1) do |_, batch|
       batch.fail(:a, RuntimeError.new("an error"))
       batch.fail(1, :text)
+      batch.fail("\u00fc".b, "its bytes")
     end
     recorder.define_singleton_method(:retry_in) { |_| 60 }
-    recorder.perform_async([{ id: :a }, { id: 1 }])
+    recorder.perform_async([{ id: :a }, { id: 1 }, { id: "\u00fc" }])
     serve(recorder)
     runs(recorder)
-    eventually { recorder.metrics[:retries] == 2 }
-    expect([fetch(recorder, :a), fetch(recorder, 1)].map { |record| record[:error] }).to eq(["an error", "text"])
+    eventually { recorder.metrics[:retries] == 3 }
+    expect([:a, 1, "\u00fc"].map { |id| fetch(recorder, id)[:error] }).to eq(["an error", "text", "its bytes"])
   end
 
   it "keeps the class, the message and ten lines of the backtrace of an exception, at most 4 KiB between characters" do

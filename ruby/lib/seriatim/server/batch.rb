@@ -132,9 +132,13 @@ module Seriatim
 
     def text(id) = Jobs.one_id_text(id)
 
+    # @return [String] of {ids}; an id is its bytes, whatever the encoding
     def known(id)
       text = text(id)
-      places.key?(text) ? text : raise(Invalid, "the batch holds no id #{text.inspect}")
+      return text if places.key?(text)
+
+      bytes = text.b
+      @ids.find { |each| each.b == bytes } || raise(Invalid, "the batch holds no id #{text.inspect}")
     end
 
     # As the core has it: id, fence, retry_count, perform_in, error, [[bytes, score, context]].
