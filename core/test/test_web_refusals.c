@@ -164,6 +164,9 @@ static void test_form_bodies_are_taken(void **state)
     assert_string_equal(browser.text, "{\"count\":2}");
     assert_int_equal(ask("POST", "/api/web/Q/unpark_all", ""), 200);
     assert_int_equal(ask("POST", "/api/v1/queues/Q/errors/00/delete", "cursor="), 200);
+    assert_int_equal(ask("POST", "/api/web/Q/unpark_all", "slice=yes"), 400);
+    shows("slice (1 or 0)");
+    assert_int_equal(ask("POST", "/api/web/Q/unpark_all", "slice=0"), 200);
     browser.request.content_type = text_of("application/x-www-form-urlencoded; charset=utf-8");
     assert_int_equal(ask("POST", "/api/web/Q/drop_payload", "id=Q&key=" KEY), 200);
     assert_string_equal(browser.text, "{\"count\":0}");

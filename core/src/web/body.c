@@ -270,7 +270,9 @@ static int request_take_form_field(srt_web *w, const srt_web_param *field)
     }
     if (!request_drops(w) && srt_web_word_is(field->name, "slice")) {
         w->is_slice = srt_web_word_is(field->value, "1") || srt_web_word_is(field->value, "true");
-        return SERIATIM_OK;
+        return w->is_slice || srt_web_word_is(field->value, "0") || srt_web_word_is(field->value, "false")
+                   ? SERIATIM_OK
+                   : SERIATIM_INVALID;
     }
     if (request_drops(w) && srt_web_word_is(field->name, "key"))
         return request_read_key(w, field->value);
@@ -319,7 +321,7 @@ int srt_web_request_read_body(srt_web *w, const seriatim_web_request *request)
     else if (is_form)
         srt_web_refuse(w, 400,
                        request_drops(w) ? "the form must have the id and the key of a payload"
-                                        : "the form must have ids[], at most %d times",
+                                        : "the form must have ids[], at most %d times, or slice (1 or 0) and cursor",
                        REQUEST_MAX_IDS);
     else
         srt_web_refuse(w, 400,
