@@ -314,7 +314,7 @@ static void link_push_piped(lua_State *L, const void *object, size_t push)
     int at;
     const seriatim_text *handles = seriatim_pipeline_handles(client, push, &count);
     seriatim_pipeline_result(client, push, &counts, &error);
-    luaL_checkstack(L, 15, "a result");
+    luaL_checkstack(L, 30, "a result"); /* a buffer of letters lies there in pieces */
     lua_createtable(L, 9, 0);
     slu_push_int(L, (int64_t)counts.added);
     slu_push_int(L, (int64_t)counts.folded);

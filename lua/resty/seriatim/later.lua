@@ -14,7 +14,7 @@ local MOST_ROWS = 1000 -- of one push
 local MOST_PUSHES = 1000 -- of one timer, whose memory nginx frees at its end
 local PAUSE = 0.5 -- seconds, when Redis cannot be reached
 -- Kinds of errors that end a push as a whole, and after which Redis may take later what it did not take now.
-local PASSING = { IO = true, LOADING = true, POOL_TIMEOUT = true, READONLY = true, TIMEOUT = true }
+local PASSING = { IO = true, LOADING = true, POOL_TIMEOUT = true, READONLY = true, TIMEOUT = true, UNKNOWN_OUTCOME = true }
 local UNWRITTEN, UNKNOWN = "-", "?" -- what became of a job
 local NOWHERE = "unix:///" -- of the connection that only checks
 
@@ -132,8 +132,9 @@ end
 ---id: when a push ends early, nothing was sent to a shard behind what was not written there.
 local function sort_out(rows, letters, err, keep)
   local left, lost = {}, 0
+  local all = err and (errors.is(err, "UNKNOWN_OUTCOME") and UNKNOWN or UNWRITTEN)
   for place, row in ipairs(rows) do
-    local letter = letters and letters:sub(place, place) or err and UNWRITTEN
+    local letter = letters and letters:sub(place, place) or all
     if letter == UNWRITTEN and keep and PASSING[err.kind] then
       left[#left + 1] = row
     elseif letter == UNWRITTEN or letter == UNKNOWN then

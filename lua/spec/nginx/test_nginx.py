@@ -16,7 +16,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from conftest import Nginx, Redis, free_port, free_ports, wait_until
+from conftest import LUA, Nginx, Redis, free_port, free_ports, wait_until
+from support import command
+
+PYTHON = LUA.parent / "python"
 
 WITH_SOCKETS = ["/content", "/access", "/rewrite", "/timer"]
 WITHOUT_SOCKETS = ["/log", "/header"]
@@ -264,6 +267,18 @@ def test_lost_connections_lose_nothing(nginx: Nginx, server: Redis) -> None:
 
     pushed = under_load(nginx, 1, cut)
     wait_until(lambda: set(runs(nginx)) >= set(pushed), "all runs")
+
+
+def test_pushes_beside_a_reshard_are_written_once(nginx: Nginx, server: Redis) -> None:
+    def reshard() -> None:
+        for count in ("3", "11", "2", "9", "5"):
+            said, code = command.run("reshard", "Count", count, redis=server.url, env={"PYTHONPATH": str(PYTHON)})
+            assert code == 0, said
+
+    pushed = under_load(nginx, 2, reshard)
+    wait_until(lambda: set(runs(nginx)) >= set(pushed), "all runs")
+    assert set(runs(nginx).values()) == {1}
+    assert crashes(nginx) == []
 
 
 def test_two_nginx_workers_run_jobs_in_order_and_once(nginx: Nginx) -> None:
