@@ -22,9 +22,10 @@ const ABOUT_EVERY = 15_000; // ms between looks at the role and the queues from 
 const OVERDUE = 2000; // ms that an answer may take before the page says that there is none
 // askedAt: when (ms) the page began to ask without an answer since then; null: it has its answer, or asks nothing. answered: whether the pulse may say
 // Live, as there was an answer before. ticking: the timer that draws the seconds without an answer. returning: the place that the reader left on this
-// page: it is gone to when the page has its content, unless the reader moves first.
+// page: it is gone to when the page has its content, unless the reader moves first. wasShown: some page had its content since this
+// document was loaded.
 const app = { page: null, path: "", failure: null, freshAt: 0, aboutAt: 0, asking: null, timer: null, returning: null,
-  askedAt: null, answered: false, ticking: null };
+  askedAt: null, answered: false, wasShown: false, ticking: null };
 
 /** The page of an address, or null. */
 function pageOf(path, parameters) {
@@ -85,7 +86,7 @@ async function ask(page) {
   try {
     await aboutFirst(asking.signal);
     await page.load(asking.signal);
-    if (app.asking === asking) Object.assign(app, { failure: null, freshAt: Date.now(), askedAt: null, answered: true });
+    if (app.asking === asking) Object.assign(app, { failure: null, freshAt: Date.now(), askedAt: null, answered: true, wasShown: true });
   } catch (error) {
     if (app.asking === asking) failed(error);
   }
@@ -113,7 +114,7 @@ function failed(error) {
   app.failure = error;
   if (refused(error)) Object.assign(app, { askedAt: null, answered: true });
   if (error.status !== 401) return;
-  if (session.dashboard && tokenOf() === null) location.reload(); // was signed in, and is no more: the server's page says where to do so
+  if (app.wasShown && tokenOf() === null) location.reload(); // was signed in, and is no more: the server's page says where to do so
   else askToken(tokenOf() !== null, again);
 }
 
