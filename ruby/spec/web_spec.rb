@@ -466,7 +466,8 @@ RSpec.describe "Seriatim::Web", :core do
     it "answers /livez while all connections wait for a Redis that hangs" do
       Process.kill(:STOP, REDIS.pid)
       asking = Array.new(3) { Thread.new { get("/jobs/api/v1/stats").status } }
-      sleep 0.3
+      pool = Seriatim::Pool.web(:read)
+      eventually { pool.instance_variable_get(:@made) == 2 && pool.instance_variable_get(:@idle).empty? }
       expect(get("/jobs/livez").status).to eq(200)
       expect(asking.map(&:alive?)).to eq([true] * 3)
       Process.kill(:CONT, REDIS.pid)
