@@ -110,12 +110,9 @@ end
 
 local busy = ARGV[8] == '1' and running_count() > 0
 local doubted = is(FLAG_DOUBTED)
-local ready_count = call('LLEN', READY)
-
--- An entry of ready may be stale: claim.lua says why, and why the counts show that there is one.
-local wary = call('HLEN', JOBS) ~= ready_count + call('ZCARD', DUE) + call('HLEN', RUNNING) - call('HEXISTS', RUNNING, '')
-  + held + call('ZCARD', PARKED) + (doubted and call('ZCARD', UNPROVEN) + call('ZCARD', SUSPECT) or 0)
-  + (is(FLAG_SOURCE) and call('ZCARD', PREFIX .. 'moving') or 0)
+local ready_count, due_count = call('LLEN', READY), call('ZCARD', DUE)
+local wary
+-- include: stale_ready
 
 local best, soon, outdated = nil, FOREVER, {}
 

@@ -133,12 +133,11 @@ elseif taking then
   local ready = ready_count > 0 and call('LRANGE', READY, 0, limit - 1) or {}
   local full = false
 
-  -- An entry of ready may be stale: an id that was deleted and pushed anew has two. Once the id runs by one of them, its record still
-  -- says "ready", and the other entry would be claimed beside the run. To look up the runs of all candidates is slow, so it is
-  -- done only where the counts show that there is a stale entry: without one, each id of jobs stands in one index or runs.
-  local wary = ready[1] and call('HLEN', JOBS) ~= ready_count + due_count + call('HLEN', RUNNING) - call('HEXISTS', RUNNING, '') + held
-    + call('ZCARD', PARKED) + (doubted and call('ZCARD', UNPROVEN) + call('ZCARD', SUSPECT) or 0)
-    + (flags % (2 * FLAG_SOURCE) >= FLAG_SOURCE and call('ZCARD', PREFIX .. 'moving') or 0)
+  -- To look up the runs of all candidates is slow, so it is done only where an entry of ready is stale.
+  local wary = false
+  if ready[1] then
+    -- include: stale_ready
+  end
 
   if due[1] or wary then
     -- include: runs
