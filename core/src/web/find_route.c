@@ -77,11 +77,11 @@ int srt_web_request_starts(seriatim_text path, const char *with)
 
 void srt_web_request_find_asset(srt_web *w, seriatim_text path)
 {
-    const char *version = srt_web_assets_version();
     const char *at = path.data + strlen("/assets/"), *end = path.data + path.len;
     const char *slash = path.len > strlen("/assets/") ? memchr(at, '/', (size_t)(end - at)) : NULL;
+    seriatim_text version = {at, slash ? (size_t)(slash - at) : 0};
     w->asset = slash ? srt_web_asset_find(slash + 1, (size_t)(end - slash - 1)) : NULL;
-    w->is_same_version = slash && (size_t)(slash - at) == strlen(version) && memcmp(at, version, strlen(version)) == 0;
+    w->is_same_version = srt_web_word_is(version, srt_web_assets_version());
     if (w->asset)
         w->status = 200;
     else
