@@ -23,21 +23,18 @@ typedef struct moving_queue {
     char old[32], new[32], nowhere[32];
 } moving_queue;
 
-static void foreign_id(char id[32], const char *name)
+/* An id of shard 0 of 3 that lies there of 4 as well, or not. */
+static void find_id(char id[32], const char *name, int stays)
 {
     int i = 0;
     do
         snprintf(id, 32, "%s%d", name, i++);
-    while (seriatim_shard_of(id, strlen(id), 3) != 0 || seriatim_shard_of(id, strlen(id), 4) == 0);
+    while (seriatim_shard_of(id, strlen(id), 3) != 0 || (seriatim_shard_of(id, strlen(id), 4) == 0) != stays);
 }
 
-/* An id that lies in shard 0 of 3, and of 4. */
-static void staying_id(char id[32], const char *name)
+static void foreign_id(char id[32], const char *name)
 {
-    int i = 0;
-    do
-        snprintf(id, 32, "%s%d", name, i++);
-    while (seriatim_shard_of(id, strlen(id), 3) != 0 || seriatim_shard_of(id, strlen(id), 4) != 0);
+    find_id(id, name, 0);
 }
 
 static moving_queue open_moving(void)
@@ -173,7 +170,7 @@ static void test_a_popper_reports_to_the_shard_that_has_its_run(void **state)
         assert_int_equal(ack(&q.f, &delivery), SERIATIM_STALE);
     }
     assert_int_equal(metrics(&q.f).refused, 2);
-    staying_id(stays, "stays");
+    find_id(stays, "stays", 1);
     push(&q.f, stays, "1", none);
     assert_string_equal(pop(&q.f, 30, &delivery), stays);
     assert_int_equal(ack(&q.f, &delivery), SERIATIM_OK);
@@ -211,7 +208,7 @@ static void test_r_order_3_an_id_that_waits_to_leave_hides_no_stale_entry(void *
     move m;
     (void)state;
     foreign_id(leaves, "leaves");
-    staying_id(stays, "stays");
+    find_id(stays, "stays", 1);
     push(&f, leaves, "1", none);
     push(&f, stays, "1", none);
     assert_int_equal(act_on(&f, SERIATIM_DELETE, stays), 1);

@@ -86,6 +86,12 @@ RSpec.describe "the pages, for every reader", mount: House::MOUNTS.keys.first do
       .to eq([%({\n  "a": 12345678901234567890,\n  "b": [\n    1,\n    {}\n  ],\n  "c": "x\\"{y",\n  "d": []\n}), '"text"', "[31m no JSON", "17"])
   end
 
+  # Looks in ten queues after the other until a found id is what the block wants.
+  def look_further(&wanted)
+    further = "[...document.querySelectorAll('main button')].find((button) => button.innerText.trim() === 'Look further')?.click() ?? 1"
+    browser.waited("the beginning") { browser.texts(".ids li").any?(&wanted) || (browser.value(further) && false) }
+  end
+
   it "find an id with spaces around it, queues by their names, and beginnings in all queues" do
     live[queue].perform_async([{ id: "order of #{queue}", payload: 1, delay: 3600 }])
     open("")
@@ -96,18 +102,14 @@ RSpec.describe "the pages, for every reader", mount: House::MOUNTS.keys.first do
     open("search", q: queue.downcase)
     browser.waited("the queue") { browser.texts(".queue-names li") == [queue] }
     open("search", q: "order of #{queue[0, 7]}")
-    further = "[...document.querySelectorAll('main button')].find((button) => button.innerText.trim() === 'Look further')?.click() ?? 1" # ten queues a look
-    browser.waited("the beginning") do
-      browser.texts(".ids li").any? { |text| text.include?("order of #{queue}") && text.end_with?(queue) } || (browser.value(further) && false)
-    end
+    look_further { |text| text.include?("order of #{queue}") && text.end_with?(queue) }
   end
 
   it "find the beginning of an id in a queue that holds but dead ids" do
     live[queue].perform_async([{ id: "gone of #{queue}", payload: { fail: "x" }, retry_count: 2 }])
     live.until_true("the death") { live[queue].metrics[:morgue_length] == 1 }
     open("search", q: "gone of #{queue}"[0..-2])
-    further = "[...document.querySelectorAll('main button')].find((button) => button.innerText.trim() === 'Look further')?.click() ?? 1"
-    browser.waited("the beginning") { browser.texts(".ids li").any? { |text| text.include?("gone of #{queue}") } || (browser.value(further) && false) }
+    look_further { |text| text.include?("gone of #{queue}") }
   end
 
   it "lead to where a reader signs in when the session has ended" do
