@@ -124,8 +124,9 @@ local function write(connection, worker, rows, replicas, seconds)
   local kind, message, letters = outcomes[1][4], outcomes[1][5], outcomes[1][9]
   if kind == "REPLICAS" then
     log.warn("later", message)
+    return nil
   end
-  return letters, kind and kind ~= "REPLICAS" and errors.new(kind, message) or nil
+  return letters, kind and errors.new(kind, message) or nil
 end
 
 ---Which rows stay, because Redis may take them later, and how many are lost. A row that stays cannot come behind a later one of its

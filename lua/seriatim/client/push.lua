@@ -58,7 +58,7 @@ end
 ---The result of a push, or what was said of it, from what connection:call("push", ...) gives.
 ---@return seriatim.PushResult?
 ---@return seriatim.Error? err
-function push.outcome(added, folded, places, shortage, warning, scheduled, stale, handles)
+local function outcome(added, folded, places, shortage, warning, scheduled, stale, handles)
   if not added then
     return nil, folded
   end
@@ -86,7 +86,7 @@ function push.write(worker, rows, limits)
     return push_result.of(0, 0, {})
   end
   limits = limits or limits_of()
-  return push.outcome(pool.ask(function(connection)
+  return outcome(pool.ask(function(connection)
     local queue = connection:number(worker:queue_settings())
     return connection:call("push", queue, rows, limits.wait_replicas, limits.wait_timeout, left_of(limits),
       limits.handle, nil)
