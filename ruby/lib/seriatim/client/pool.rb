@@ -36,32 +36,29 @@ module Seriatim
       # The dashboard's own: it takes no connection from the pushes, a change, which may take long, takes none from consumers or from
       # what reads, and nothing takes one from /livez, which is answered without Redis.
       # @param kind [Symbol] of a request: Web.kind
-      def web(kind)
-        LOCK.synchronize do
-          @web ||= {}
-          @web.delete(kind) unless @web[kind]&.generation == Native.generation
-          @web[kind] ||= configured(WEB_SIZES.fetch(kind), timeout: kind == :consume ? CONSUMER_PATIENCE : Seriatim.pool_timeout)
-        end
-      end
+      def web(kind) = web_pool(kind) { configured(WEB_SIZES.fetch(kind), timeout: kind == :consume ? CONSUMER_PATIENCE : Seriatim.pool_timeout) }
 
       # Of one mount, for pops that wait.
       # @param mount [Web]
-      def web_polls(mount, size)
-        LOCK.synchronize do
-          @web_polls ||= {}.compare_by_identity
-          @web_polls.delete(mount) unless @web_polls[mount]&.generation == Native.generation
-          @web_polls[mount] ||= configured(size)
-        end
-      end
+      def web_polls(mount, size) = web_pool(mount) { configured(size) }
 
       # The next use makes a new pool, by the settings of that time. Connections in use end with their use.
       def reset
-        old = [@current, @poppers, *@web&.values, *@web_polls&.values]
-        @current = @poppers = @web = @web_polls = nil
+        old = [@current, @poppers, *@web&.values]
+        @current = @poppers = @web = nil
         old.each { |pool| pool&.discard }
       end
 
       private
+
+      # The pool of a kind or a mount; the block makes it.
+      def web_pool(key)
+        LOCK.synchronize do
+          @web ||= {}.compare_by_identity
+          @web.delete(key) unless @web[key]&.generation == Native.generation
+          @web[key] ||= yield
+        end
+      end
 
       def configured(size, kept = size, timeout: Seriatim.pool_timeout)
         url = RedisUrl.resolve
