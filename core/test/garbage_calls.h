@@ -151,6 +151,8 @@ static const struct call {
     {"push", 'P', {"1", "8", "list", "keep", "2", "0", "fresh", "y", "a", LONG}},
     {"push", 'P', {"1", "8", "list", "keep", "2", "3", "fresh", "y", "run2", LONG}},
     {"push", 'P', {"1", "8", "list", "keep", "2", "100", "fresh", "y", "new", LONGER}},
+    {"push", 'P', {"1", "8", "list", "keep", "2 unless 0", "0", "fresh", "y"}},
+    {"push", 'P', {"1", "8", "list", "keep", "43 unless 0,-", "3", "fresh", "y", OPTIONS, "run", "z", OPTIONS}},
     {"absent", 'S', {"1", "\x93\xa1x\xa3run\xa4plan"}},
     {"push_outbox", 'Q', {"1", "8", "list", "keep", "3", "3", "6", "a", "x", OPTIONS, "6", "new", "y", "", "7"}},
     {"push_outbox", 'Q', {"1", "8", "merge", "reject", "23 here", "0", "2", "a", "x", "", "5", "run", LONG, "", "9"}},

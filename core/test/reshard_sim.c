@@ -338,6 +338,7 @@ void rsim_client_start(rsim *s, rsim_client *c, int number)
     c->pipe.fd = -1;
     c->number = number;
     assert_int_equal(seriatim_client_new(NULL, &c->client, &error), SERIATIM_OK);
+    c->client->as_in_cluster = number % 2;
     srt_client_identify(c->client, random);
     assert_int_equal(add_queue(c->client, "Q", 1, 5, "list"), 0);
 }

@@ -254,15 +254,27 @@ static const char *foreign_id(int *number)
     return id;
 }
 
-/* Begins a push of `count` jobs with foreign ids; the last job has the id of the first. The client has the layout. */
-static seriatim_client *client_that_pushes(int count, const char *outbox)
+/* One master has all slots. */
+static seriatim_client *client_of_a_cluster(void)
 {
-    seriatim_client *c = connected_client(2);
+    seriatim_client *c = new_client(NULL, 2, "keep");
+    assert_int_equal(srt_cluster_seed(&c->cluster, "A", 1), SERIATIM_OK);
+    srt_cluster_tick(&c->cluster, 1000);
+    assert_int_equal(srt_client_connected(c, NULL, NULL, 0), SERIATIM_OK);
+    return c;
+}
+
+enum { TO_ONE_REDIS, TO_A_CLUSTER, OF_AN_OUTBOX };
+
+/* Begins a push of `count` jobs with foreign ids; the last job has the id of the first. The client has the layout. */
+static seriatim_client *client_that_pushes(int count, int how)
+{
+    seriatim_client *c = how == TO_A_CLUSTER ? client_of_a_cluster() : connected_client(2);
     int first = 0, number = 0, i;
     foreign_id(&first);
     assert_int_equal(seriatim_push_begin(c, 0), SERIATIM_OK);
-    if (outbox)
-        assert_int_equal(seriatim_push_outbox(c, outbox), SERIATIM_OK);
+    if (how == OF_AN_OUTBOX)
+        assert_int_equal(seriatim_push_outbox(c, "rows"), SERIATIM_OK);
     for (i = 0; i < count; i++) {
         seriatim_job job;
         seriatim_job_init(&job);
@@ -272,10 +284,15 @@ static seriatim_client *client_that_pushes(int count, const char *outbox)
         job.id_len = strlen(job.id);
         job.payload = "text";
         job.payload_len = 4;
-        job.number = outbox ? i + 1 : 0;
+        job.number = how == OF_AN_OUTBOX ? i + 1 : 0;
         assert_int_equal(seriatim_push_job(c, &job), SERIATIM_OK);
     }
     assert_int_equal(seriatim_push_send(c), SERIATIM_OK);
+    if (how == TO_A_CLUSTER) {
+        srt_cluster_tick(&c->cluster, 1001);
+        sends(c, 1, "SLOTS");
+        hears_times(c, 1, "*1\r\n*3\r\n:0\r\n:16383\r\n*2\r\n$1\r\nA\r\n:1\r\n");
+    }
     sends(c, 1, "seriatim:{Q}:layout");
     hears_times(c, 1, MOVING);
     return c;
@@ -287,13 +304,11 @@ static void hears_of_absence(seriatim_client *c)
     hears_times(c, 1, "$4\r\n5000\r\n");
     sends(c, 1, "ROLE");
     hears_times(c, 1, MASTER);
-    sends(c, 1, "seriatim:{Q}:layout");
-    hears_times(c, 1, MOVING);
 }
 
 static void test_a_push_of_many_jobs_asks_for_ids_alone(void **state)
 {
-    seriatim_client *c = client_that_pushes(20, NULL);
+    seriatim_client *c = client_that_pushes(20, TO_A_CLUSTER);
     (void)state;
     shows(c, 1, "seriatim:{Q/0}:state");
     sends(c, 0, "text");
@@ -309,12 +324,10 @@ static void test_a_push_of_many_jobs_asks_for_ids_alone(void **state)
 
 static void test_a_push_goes_to_the_old_shard_if_an_id_is_there(void **state)
 {
-    seriatim_client *c = client_that_pushes(20, NULL);
+    seriatim_client *c = client_that_pushes(20, TO_A_CLUSTER);
     (void)state;
     sends(c, 0, "text");
     hears_times(c, 1, "$0\r\n\r\n");
-    sends(c, 1, "seriatim:{Q}:layout");
-    hears_times(c, 1, MOVING);
     shows(c, 1, "2 here");
     sends(c, 20, "text");
     hears_times(c, 1, "$8\r\n20 0 20 \r\n");
@@ -326,7 +339,7 @@ static void test_a_push_goes_to_the_old_shard_if_an_id_is_there(void **state)
 /* It is sent again as it is: a shard without a state takes jobs of an earlier layout until it is turned. */
 static void test_the_question_for_ids_waits_until_its_shard_is_turned(void **state)
 {
-    seriatim_client *c = client_that_pushes(20, NULL);
+    seriatim_client *c = client_that_pushes(20, TO_A_CLUSTER);
     int i;
     (void)state;
     for (i = 0; i < 3; i++) {
@@ -347,7 +360,7 @@ static void test_the_question_for_ids_waits_until_its_shard_is_turned(void **sta
 /* Else the second job of an id, which has moved between the two calls, would overtake the first one. */
 static void test_jobs_of_one_id_go_the_same_way(void **state)
 {
-    seriatim_client *c = client_that_pushes(1001, NULL);
+    seriatim_client *c = client_that_pushes(1001, TO_A_CLUSTER);
     (void)state;
     sends(c, 0, "text");
     hears_times(c, 1, "$0\r\n\r\n");
@@ -361,7 +374,7 @@ static void test_jobs_of_one_id_go_the_same_way(void **state)
 
 static void test_a_push_of_few_jobs_or_of_an_outbox_does_not_ask(void **state)
 {
-    seriatim_client *few = client_that_pushes(19, NULL), *outbox = client_that_pushes(20, "rows");
+    seriatim_client *few = client_that_pushes(19, TO_A_CLUSTER), *outbox = client_that_pushes(20, OF_AN_OUTBOX);
     (void)state;
     sends(few, 1, "2 here");
     sends(outbox, 1, "3 here");
@@ -369,10 +382,49 @@ static void test_a_push_of_few_jobs_or_of_an_outbox_does_not_ask(void **state)
     seriatim_client_free(outbox);
 }
 
+static void test_a_push_to_one_redis_has_the_old_shard_looked_into(void **state)
+{
+    seriatim_client *c = client_that_pushes(3, TO_ONE_REDIS);
+    (void)state;
+    shows(c, 1, "seriatim:{Q/1}:state");
+    shows(c, 1, "2 unless 0,0,0\r\n");
+    sends(c, 3, "text");
+    hears_times(c, 1, "-GENERATION 1\r\n"); /* one of the two shards was not turned yet */
+    assert_true(srt_client_sleeps(c) >= 0);
+    srt_client_wake(c);
+    shows(c, 1, "2 unless 0,0,0\r\n");
+    sends(c, 3, "text");
+    hears_times(c, 1, "$5\r\n3 2 1\r\n");
+    assert_int_equal(srt_client_status(c), SERIATIM_OK);
+    assert_int_equal(seriatim_push_result(c).added, 2);
+    seriatim_client_free(c);
+}
+
+/* Its first id is still in the old shard, and the second call of 1,000 has a job of the same id. */
+static void test_jobs_whose_id_is_in_the_old_shard_go_there_in_their_order(void **state)
+{
+    static char answer[1100];
+    seriatim_client *c = client_that_pushes(1001, TO_ONE_REDIS);
+    int at = snprintf(answer, sizeof answer, "$1012\r\n1000 999 0 lh");
+    (void)state;
+    sends(c, 1000, "text");
+    memset(answer + at, 'n', 999);
+    strcpy(answer + at + 999, "\r\n");
+    hears_times(c, 1, answer);
+    shows(c, 0, "unless");
+    shows(c, 1, "2 here");
+    sends(c, 2, "text");
+    hears_times(c, 1, "$6\r\n2 0 2 \r\n");
+    assert_int_equal(srt_client_status(c), SERIATIM_OK);
+    assert_int_equal(seriatim_push_result(c).added, 999);
+    assert_int_equal(seriatim_push_result(c).folded, 2);
+    seriatim_client_free(c);
+}
+
 /* A deletion, whose process has died, closed the shard before the layout was replaced. */
 static void test_a_push_to_a_closed_shard_waits_until_it_is_turned(void **state)
 {
-    seriatim_client *c = client_that_pushes(1, NULL);
+    seriatim_client *c = client_that_pushes(1, TO_A_CLUSTER);
     (void)state;
     sends(c, 1, "2 here");
     hears_times(c, 1, "-GENERATION -2\r\n");
@@ -401,6 +453,8 @@ int main(void)
         cmocka_unit_test(test_the_question_for_ids_waits_until_its_shard_is_turned),
         cmocka_unit_test(test_jobs_of_one_id_go_the_same_way),
         cmocka_unit_test(test_a_push_of_few_jobs_or_of_an_outbox_does_not_ask),
+        cmocka_unit_test(test_a_push_to_one_redis_has_the_old_shard_looked_into),
+        cmocka_unit_test(test_jobs_whose_id_is_in_the_old_shard_go_there_in_their_order),
         cmocka_unit_test(test_a_push_to_a_closed_shard_waits_until_it_is_turned),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -424,14 +424,17 @@ static void test_a_pipeline_of_pushes_follows_a_move(void **state)
 
 static void test_a_push_believes_that_an_id_has_left_when_a_replica_knows_it(void **state)
 {
-    const char *old = foreign_id("old", 0), *new = foreign_id("new", 1);
+    const char *old = foreign_id("old", 0), *new = foreign_id("new", 1), *other = foreign_id("other", 1);
     redis_process replica;
     move m;
     fixture f = open_moving(&m, old);
     (void)state;
     start_replica(&replica);
     kill(replica.pid, SIGSTOP);
-    push(&f, old, "2", none); /* it is there: nothing is waited for */
+    push(&f, old, "2", none);   /* it is there: nothing is waited for */
+    push(&f, other, "1", none); /* one call looks and writes: whoever has the one has the other */
+    assert_true(waits_in(new_shard(other), other));
+    f.client->as_in_cluster = 1;
     begin_push(&f, new, "1", SOME_WAITS_MS);
     assert_false(waits_in(new_shard(new), new));
     kill(replica.pid, SIGCONT);

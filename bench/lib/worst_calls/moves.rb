@@ -191,18 +191,24 @@ class WorstCalls
       turn
       pushed("1,000 ids that wait, from the old shard", leaving(1000, "w"), "2 here", Scripts::PREFIX)
       pushed("1,000 ids that are not in the old shard", leaving(1000, "n"), "2 here", Scripts::PREFIX)
+      pushed("1,000 ids that still wait in the old shard, to the new one", leaving(1000, "w"), UNLESS, Scripts::OTHER_PREFIX)
+      pushed("1,000 ids with scheduled payloads in the old shard, to the new one", leaving(1000, "s"), UNLESS, Scripts::OTHER_PREFIX)
       measure("1,000 ids that are not in the old shard", :absent, message_pack(leaving(1000, "n")))
       measure("1,000 ids with scheduled payloads", :absent, message_pack(leaving(1000, "s")))
       pushed("1,000 new ids, to the new shard", leaving(1000, "n"), "2 #{now_us}", Scripts::OTHER_PREFIX)
+      pushed("1,000 new ids, to the new shard, which looks into the old one", leaving(1000, "o"), UNLESS, Scripts::OTHER_PREFIX)
       pushed("1,000 ids with scheduled payloads, to the old shard", leaving(1000, "s"), "2 here", Scripts::PREFIX)
     end
 
     def message_pack(ids) = [0xdc, ids.size].pack("Cn") + ids.map { |id| [0xda, id.bytesize].pack("Cn") + id }.join
 
+    UNLESS = "2 unless" # the old shard of each job follows
+
     # In as many calls as the script wants.
     def pushed(name, names, width, prefix)
       until names.empty?
-        arguments = [@scripts.next_sequence, "list", "keep", width, 0, *names.flat_map { |id| [id, "y" * 30] }]
+        step = width == UNLESS ? "#{width} #{(["0"] * names.size).join(",")}" : width
+        arguments = [@scripts.next_sequence, "list", "keep", step, 0, *names.flat_map { |id| [id, "y" * 30] }]
         names = names.drop(measure(name, :push, *arguments, more: ["#{prefix}push:c"], on: prefix).to_i)
       end
     end

@@ -9,6 +9,6 @@ if not state then return error_reply('GENERATION 1') end
 -- include: here
 local ids, noted = cmsgpack.unpack(ARGV[2]), {}
 local old = call('HMGET', JOBS, unpack(ids))
-if find_elsewhere(ids, old, noted) < #ids or string.find(table.concat(noted), 'g', 1, true) then return '' end
+if find_elsewhere(PREFIX, ids, old, noted) < #ids or string.find(table.concat(noted), 'g', 1, true) then return '' end
 -- include: absence
 return format('%.0f', tick)

@@ -1,14 +1,15 @@
--- library: here - for a push to the shard that ids leave: it may only join an id that is there. It needs prelude.
+-- library: here - which ids a shard that ids leave has. A push to that shard may only join an id that is there. It needs prelude.
 -- An id is there if one of these is: a record in jobs, a scheduled payload, a dead record, a remembered score. Nothing is created in such
 -- a shard any more, so what is not there will never be. Whoever includes this has refused a shard without a state, which is of no
 -- generation yet and takes jobs of any.
 
--- Notes which ids are not here (m), or in a batch that is on its way (g). old: their records in jobs. Returns how many.
+-- Notes which ids are not in the shard with this prefix (m), or in a batch that is on its way (g). old: their records in its jobs. Returns
+-- how many.
 -- Most of them have nothing here, and each look-up costs as much as a job, so what is empty is not searched.
-local function find_elsewhere(ids, old, noted)
-  local LEFT, SCORES, SCHED, FEW = PREFIX .. 'leaving', PREFIX .. 'scores', PREFIX .. 'sched:', 512
+local function find_elsewhere(prefix, ids, old, noted)
+  local LEFT, DEAD, SCORES, SCHED, FEW = prefix .. 'leaving', prefix .. 'dead', prefix .. 'scores', prefix .. 'sched:', 512
   local count, lengths = 0, {[LEFT] = call('HLEN', LEFT), [DEAD] = call('HLEN', DEAD), [SCORES] = call('HLEN', SCORES)}
-  local has_scheduled = call('ZCARD', PREFIX .. 'scheduled') > 0
+  local has_scheduled = call('ZCARD', prefix .. 'scheduled') > 0
   if not has_scheduled and lengths[LEFT] + lengths[DEAD] + lengths[SCORES] == 0 then
     for i = 1, #ids do
       if not old[i] then noted[i], count = 'm', count + 1 end

@@ -2,12 +2,14 @@
 -- of ARGV, which count as taken, ARGV.given_at has the places that the others had, and behind them one more than the number of all. Afterwards n is the
 -- number of ARGV's jobs that are taken, and `answer` is push.lua's.
 local FOLD, WAITING, WIDTH = ARGV[3], ARGV[4], tonumber(ARGV[5])
-local elsewhere = nil -- while ids move: by place, m: the id of the job is not here; g: it is on its way; away: how many jobs that are
+-- While ids move: by place, m: the id of the job is not here; g: it is on its way; h: it is still in its old shard (unless.lua). away: how
+-- many jobs that are; here: this is the old shard.
+local elsewhere = ARGV.elsewhere
 if not WIDTH then
   local width, step = string.match(ARGV[5], '^(%d+) (%w+)$')
   WIDTH = tonumber(width)
   if not state then return error_reply('GENERATION 1') end -- its turn makes it
-  if step == 'here' then elsewhere = {} else tick = max(tick, tonumber(step) or 0) end
+  if step == 'here' then elsewhere = {here = true} else tick = max(tick, tonumber(step) or 0) end
 end
 local LISTED = WIDTH and WIDTH > 40
 if LISTED then WIDTH = WIDTH - 40 end
@@ -24,9 +26,9 @@ events = history > 0 and {} or nil
 local ids = {}
 for i = 1, n do ids[i] = ARGV[7 + WIDTH * (i - 1)] end
 local old = call('HMGET', JOBS, unpack(ids))
-if elsewhere then
+if elsewhere and elsewhere.here then
   -- include: here
-  elsewhere.away = find_elsewhere(ids, old, elsewhere)
+  elsewhere.away = find_elsewhere(PREFIX, ids, old, elsewhere)
 end
 local base = max(tick + 1, now) - 1
 tick = base + n
@@ -312,7 +314,7 @@ end
 placed = min(placed, soonest)
 local refused_as_stale = stale - stale_before
 pushed = pushed + n - (elsewhere and elsewhere.away or 0) - #refused_places - refused_as_stale
-if elsewhere and new + scheduled > 0 then
+if elsewhere and elsewhere.here and new + scheduled > 0 then
   -- include apart: raise_mark
 end
 for i = 1, events and n or 0 do
@@ -327,7 +329,7 @@ if refused_places[1] then answer = answer .. ' ' .. table.concat(refused_places,
 if scheduled > 0 then answer = answer .. ' s' .. scheduled end
 if refused_as_stale > 0 then answer = answer .. ' t' .. refused_as_stale end
 if all_taken > n then answer = answer .. ' o' .. all_taken - n end
-if elsewhere then answer = answer .. format(' k%.0f', tick) end
+if elsewhere and elsewhere.here then answer = answer .. format(' k%.0f', tick) end
 if elsewhere and elsewhere.away == n and n == all_taken then
   answer = answer .. ' l' .. table.concat(elsewhere, '', 1, n)
 elseif (LISTED or elsewhere) and new < n then

@@ -98,9 +98,10 @@ typedef enum srt_push_step {
     SRT_PUSH_PLAIN, /* their id lies in the same shard before and after */
     SRT_PUSH_ASK,   /* their ids alone, to the old one: is any of them there? */
     SRT_PUSH_HERE,  /* the old one, where they may only join what is there */
-    SRT_PUSH_MOVED  /* the new one, since the old one has said that their id is not there */
+    SRT_PUSH_MOVED, /* the new one, since the old one has said that their id is not there */
+    SRT_PUSH_UNLESS /* the new one, which also looks into the old one: both lie on the same Redis */
 } srt_push_step;
-#define SRT_PUSH_STEPS 4
+#define SRT_PUSH_STEPS 5
 
 /* Up to 1,000 jobs of one shard: places[first .. first + count). The shard may take only the first few of them. Chunks
  * of one shard are neighbours. */
@@ -131,8 +132,11 @@ typedef struct srt_push {
     size_t flying;    /* bytes of chunks that wait for an answer */
     size_t elsewhere; /* the same of the other queues of a pipeline; else 0 */
     int64_t generation; /* of the present plan's layout */
+    unsigned old_count; /* of that layout; 0: no ids move */
     double floor;       /* the largest tick of a shard that an id had left: the least tick of its new shard */
     int asks, asked; /* while ids move: the present plan only asks whether ids are there; a plan of this layout has */
+    int old_first;   /* while ids move: jobs go to the old shards before the new ones */
+    int returned;    /* a new shard did not write jobs, because their ids are still in their old shards */
     int again;       /* an id is on its way: a moment later all is asked anew */
     int moved;       /* an id is not in its old shard, and replicas have to know that before it is believed */
     size_t absences; /* connections on which that is asked for */
@@ -215,6 +219,7 @@ struct seriatim_client {
     int status;                     /* AGAIN: under way */
     size_t asked;                   /* its requests that have no answer; handshakes do not count */
     int failed;                     /* the status that it will end with */
+    int as_in_cluster;              /* set by tests: while ids move, pushes go to the old shards first */
     int stale;                      /* the layout is to be loaded again */
     int64_t stale_generation;       /* the one that was refused */
     srt_push *push;                 /* single, or that of a pipeline's queue */

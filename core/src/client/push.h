@@ -8,6 +8,8 @@
 
 #include "client/client.h"
 
+#define SRT_PUSH_CHUNK_JOBS ((size_t)1000) /* as in core/scripts/client/push.lua */
+
 /* Kinds of a push's requests: the jobs of a chunk; the ids of one, which may not be in the shard; what a shard took
  * from us last; WAIT; ROLE, or WAIT, behind an absence.
  */
@@ -50,8 +52,8 @@ int srt_push_go_on(seriatim_client *c, size_t i); /* chunk i is answered: sends 
 int srt_push_send(seriatim_client *c, srt_queue *queue);
 
 /* push_answer.c */
-/* Outcomes that an answer names; m and g: it was not written (push_moved.c), o: it was written by an earlier push. */
-#define SRT_PUSH_LETTERS "nfrstmgo"
+/* Outcomes that an answer names; m, g, h: not written (push_moved.c), o: it was written by an earlier push. */
+#define SRT_PUSH_LETTERS "nfrstmgho"
 void srt_push_mark(srt_push *p, const srt_push_chunk *chunk, char outcome); /* all jobs of it, in a pipeline */
 void srt_push_settle_chunk(srt_push *p, srt_push_chunk *chunk);
 int srt_push_fail_answer(seriatim_client *c, const char *text);
@@ -67,12 +69,13 @@ void srt_push_forget_unsure(srt_push *p);
 void srt_push_on_disconnected(seriatim_client *c);
 
 /* push_moved.c: while ids move */
-void srt_push_begin_steps(srt_push *p, const srt_queue *queue); /* before a plan; of a new layout all begins anew */
+/* Before a plan; of a new layout all begins anew. */
+void srt_push_begin_steps(seriatim_client *c, const srt_queue *queue);
 /* A shard has said that it did not write a job, by this letter. */
 void srt_push_note_away(seriatim_client *c, srt_push_job *job, char letter);
 /*
- * After an answer. 1: all chunks are answered and some jobs were not written: they are to be planned again, when the
- * layout is loaded; c->pause_ms is set if they are to wait before. 0: the push goes on, or has ended.
+ * After an answer. When all chunks are answered and some jobs were not written, these are planned again. 1: that is to
+ * be done when the layout is loaded; c->pause_ms is set if they are to wait before. 0: the push goes on, or has ended.
  */
 int srt_push_follow_moved(seriatim_client *c);
 /*

@@ -70,14 +70,15 @@ static int push_take_letters(seriatim_client *c, const srt_push_chunk *chunk, si
     const char *letters = *at < end && **at == 'l' ? *at + 1 : NULL;
     srt_push *p = c->push;
     size_t i;
+    int may_be_away = chunk->step == SRT_PUSH_HERE || chunk->step == SRT_PUSH_UNLESS;
     *away = 0;
-    if (letters && ((!p->outcomes && chunk->step != SRT_PUSH_HERE) || (size_t)(end - letters) < taken))
+    if (letters && ((!p->outcomes && !may_be_away) || (size_t)(end - letters) < taken))
         return SERIATIM_PROTOCOL;
     for (i = 0; i < taken; i++) {
         char letter = letters ? letters[i] : SERIATIM_JOB_ADDED;
         if (!memchr(SRT_PUSH_LETTERS, letter, sizeof SRT_PUSH_LETTERS - 1))
             return SERIATIM_PROTOCOL;
-        if (letter == 'm' || letter == 'g') {
+        if (letter == 'm' || letter == 'g' || letter == 'h') {
             srt_push_note_away(c, &p->jobs[p->places[chunk->first + i]], letter);
             ++*away;
         } else if (p->outcomes) {

@@ -1,7 +1,9 @@
 /*
- * push_moved.c - a push while ids move: to the old shard first, which writes only what joins an id that is there, then
- * to the new one. What is not there will never be there again; but it is believed only when a replica of the old shard
- * has what that shard has written before: else a failover could bring the id back.
+ * push_moved.c - a push while ids move. Where one Redis has all shards, the new shard looks into the old one and writes
+ * what is not there. What is still there, and all jobs of an outbox or in a cluster, goes to the old shard first, which
+ * writes only what joins an id that is there, then to the new one. What is not there will never be there again; but it
+ * is believed only when a replica of the old shard has what that shard has written before: else a failover could bring
+ * the id back.
  */
 #include "client/push.h"
 
@@ -22,17 +24,20 @@ static int has_foreign_job(const srt_push *p, const srt_queue *queue)
 }
 
 /* A push of an outbox does not ask: the old shard may have taken a job whose id has left before its number does. */
-void srt_push_begin_steps(srt_push *p, const srt_queue *queue)
+void srt_push_begin_steps(seriatim_client *c, const srt_queue *queue)
 {
+    srt_push *p = c->push;
     if (p->generation != queue->generation) {
         srt_push_forget_moved(p);
         p->floor = 0;
         p->asked = 0;
+        p->old_first = c->cluster.many || c->as_in_cluster || p->outbox[0];
     }
     p->generation = queue->generation;
-    p->again = p->moved = 0;
-    p->asks =
-        queue->old_count && !p->asked && !p->outbox[0] && p->job_count >= PUSH_ASK_LEAST && has_foreign_job(p, queue);
+    p->old_count = queue->old_count;
+    p->again = p->moved = p->returned = 0;
+    p->asks = queue->old_count && p->old_first && !p->asked && !p->outbox[0] && p->job_count >= PUSH_ASK_LEAST &&
+              has_foreign_job(p, queue);
     p->asked |= p->asks;
 }
 
@@ -40,7 +45,9 @@ void srt_push_note_away(seriatim_client *c, srt_push_job *job, char letter)
 {
     job->away = 1;
     job->moved = letter == 'm';
-    if (letter == 'm') {
+    if (letter == 'h') { /* most ids that come back are there, so none is asked for alone */
+        c->push->returned = c->push->old_first = c->push->asked = 1;
+    } else if (letter == 'm') {
         c->push->moved = MOVED_UNSURE;
         c->answering->mark |= PUSH_MARK_ABSENT;
     } else {
@@ -109,7 +116,7 @@ static int ask_roles(seriatim_client *c)
 int srt_push_follow_moved(seriatim_client *c)
 {
     srt_push *p = c->push;
-    if ((!p->moved && !p->again && !p->asks) || p->pending_chunks > 0 || c->failed != SERIATIM_OK)
+    if ((!p->moved && !p->again && !p->asks && !p->returned) || p->pending_chunks > 0 || c->failed != SERIATIM_OK)
         return 0;
     if (p->again) {
         srt_push_forget_moved(p);
@@ -120,8 +127,11 @@ int srt_push_follow_moved(seriatim_client *c)
     if (p->absences > 0 || c->failed != SERIATIM_OK)
         return 0;
     follow_asked(p);
-    p->again = p->moved = 0;
-    return 1;
+    p->again = p->moved = p->returned = 0;
+    if (c->stale || c->pause_ms > 0)
+        return 1;
+    srt_push_send(c, c->registry.queues[c->queue]);
+    return 0;
 }
 
 void srt_push_take_absence(seriatim_client *c, const srt_request *r, const srt_reply *reply)

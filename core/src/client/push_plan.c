@@ -3,7 +3,6 @@
 
 #include <limits.h>
 
-#define PUSH_CHUNK_JOBS ((size_t)1000)        /* as in core/scripts/client/push.lua */
 #define PUSH_CHUNK_BYTES ((size_t)512 * 1024) /* of a chunk of more than one job */
 
 #define PUSH_NO_LANE UINT_MAX
@@ -17,6 +16,8 @@ static unsigned push_lane(const srt_push *p, const srt_queue *queue, const srt_p
     unsigned to = job->crc % queue->shards_count, from = queue->old_count ? job->crc % queue->old_count : to;
     if (!job->bytes || (p->asks && from == to))
         return PUSH_NO_LANE;
+    if (queue->old_count && !p->old_first && (from != to || p->job_count > 1))
+        return to * SRT_PUSH_STEPS + SRT_PUSH_UNLESS;
     if (job->moved || (p->asked && from == to))
         return to * SRT_PUSH_STEPS + SRT_PUSH_MOVED;
     if (from == to)
@@ -55,7 +56,7 @@ static int push_add_chunk(const seriatim_allocator *mem, srt_push *p, unsigned l
     if (srt_grow(mem, &chunks, &p->chunk_cap, p->chunk_count + 1, sizeof *p->chunks) != SERIATIM_OK)
         return SERIATIM_NOMEM;
     p->chunks = chunks;
-    while (first + chunk.count < end && chunk.count < PUSH_CHUNK_JOBS) {
+    while (first + chunk.count < end && chunk.count < SRT_PUSH_CHUNK_JOBS) {
         size_t len = p->jobs[p->places[first + chunk.count]].len;
         if (chunk.count && chunk.bytes + len > PUSH_CHUNK_BYTES)
             break;

@@ -39,9 +39,30 @@ static void push_outbox_arg(const srt_push *p, const srt_bytes *prefix, srt_requ
 #define PUSH_REMEMBERS 20 /* more: jobs whose score is not above the remembered one are stale */
 #define PUSH_LISTED 40    /* more: the answer has a letter for each job */
 
+/* The width, and the old shards of the jobs. */
+static void push_unless_arg(const srt_push *p, const srt_push_chunk *chunk, int64_t width, srt_request *r)
+{
+    char text[32 + 5 * SRT_PUSH_CHUNK_JOBS]; /* there are at most 4,096 shards */
+    int len = snprintf(text, sizeof text, "%d unless ", (int)width);
+    size_t i;
+    for (i = chunk->first; i < chunk->first + chunk->count; i++) {
+        unsigned from = p->jobs[p->places[i]].crc % p->old_count;
+        if (from == chunk->shard)
+            len += snprintf(text + len, sizeof text - (size_t)len, "-,");
+        else
+            len += snprintf(text + len, sizeof text - (size_t)len, "%u,", from);
+    }
+    text[len - 1] = '\0';
+    srt_request_text(r, text);
+}
+
 static void push_width_arg(const srt_push *p, const srt_push_chunk *chunk, int64_t width, srt_request *r)
 {
     char text[64];
+    if (chunk->step == SRT_PUSH_UNLESS) {
+        push_unless_arg(p, chunk, width, r);
+        return;
+    }
     if (chunk->step == SRT_PUSH_PLAIN) {
         srt_request_int(r, width);
         return;
@@ -136,15 +157,25 @@ int srt_push_open_shards(seriatim_client *c)
     return status;
 }
 
-/* Chunk i has its outcome: what is left of it, or its shard's next one, may go. */
+/* Is another chunk of this shard to be sent? */
+static int push_has_next(const srt_push *p, size_t next, unsigned shard)
+{
+    return next < p->chunk_count && p->chunks[next].shard == shard;
+}
+
+/*
+ * Chunk i has its outcome: what is left of it, or its shard's next one, may go. If ids of it are still in their old
+ * shards, what follows has to wait for that: it may have jobs of the same ids, which leave their old shard meanwhile.
+ */
 int srt_push_go_on(seriatim_client *c, size_t i)
 {
     srt_push *p = c->push;
     size_t next = p->chunks[i].count ? i : i + 1;
     if (c->stale || c->failed != SERIATIM_OK)
         return SERIATIM_OK;
-    if (next < p->chunk_count && p->chunks[next].shard == p->chunks[i].shard &&
-        push_begin_chunk(c, next) != SERIATIM_OK)
+    for (; p->returned && push_has_next(p, next, p->chunks[i].shard) && p->chunks[next].step == SRT_PUSH_UNLESS; next++)
+        p->pending_chunks--;
+    if (push_has_next(p, next, p->chunks[i].shard) && push_begin_chunk(c, next) != SERIATIM_OK)
         return c->failed;
     return srt_push_open_shards(c);
 }
@@ -172,7 +203,7 @@ int srt_push_send(seriatim_client *c, srt_queue *queue)
     if (status == SERIATIM_OK)
         status = srt_push_make_handles(c, queue);
     if (status == SERIATIM_OK)
-        srt_push_begin_steps(c->push, queue);
+        srt_push_begin_steps(c, queue);
     if (status == SERIATIM_OK)
         status = srt_push_plan(c, queue);
     return status == SERIATIM_OK ? srt_push_open_shards(c) : srt_client_fail(c, status);

@@ -1,0 +1,40 @@
+-- library: unless - for a push to the new shards of ids while ids move, where one Redis has all shards: it also looks into the old shards.
+-- An id that is not there will never be there again (here.lua), and whoever has this push has what was written before it: so no second call
+-- is needed, and no replica is asked. Jobs whose id is still there, or on its way from there, are left out: ARGV.elsewhere[place] is 'h'.
+-- ARGV[5] is without ' unless ...' behind this, and the tick is not below that of the old shards. KEYS and ARGV are those of push.lua.
+if string.find(ARGV[5] or '', ' unless ', 1, true) then
+  local width, list = string.match(ARGV[5], '^(%d+) unless ([%d,-]+)$')
+  if not width then return error_reply('ERR wrong step of a push') end
+  if not state then return error_reply('GENERATION 1') end -- its turn makes it
+  ARGV[5] = width
+  local at, place, ids_of, places_of = 7, 0, {}, {}
+  for number in string.gmatch(list, '[^,]+') do
+    local id = ARGV[at]
+    at, place = at + width % 10, place + 1
+    if number ~= '-' and id then
+      if not ids_of[number] then ids_of[number], places_of[number] = {}, {} end
+      table.insert(ids_of[number], id)
+      table.insert(places_of[number], place)
+    end
+  end
+  if at ~= #ARGV + 1 then return error_reply('ERR wrong number of arguments') end
+
+  -- include apart: here
+  for number, ids in pairs(ids_of) do
+    local prefix, noted, known, latest = string.gsub(PREFIX, '%d+}:$', '') .. number .. '}:', {}, 1, 0
+    local theirs = call('GET', prefix .. 'state')
+    if theirs then known, latest = unpack_struct('<dd', theirs) end
+    if not theirs or known ~= generation then
+      local text = call('HGET', prefix .. 'reshard', '')
+      return error_reply(format('GENERATION %.0f', known) .. (text and ' ' .. text or ''))
+    end
+    tick = max(tick, latest)
+    find_elsewhere(prefix, ids, call('HMGET', prefix .. 'jobs', unpack(ids)), noted)
+    for k = 1, #ids do
+      if noted[k] ~= 'm' then
+        ARGV.elsewhere = ARGV.elsewhere or {away = 0}
+        ARGV.elsewhere[places_of[number][k]], ARGV.elsewhere.away = 'h', ARGV.elsewhere.away + 1
+      end
+    end
+  end
+end
