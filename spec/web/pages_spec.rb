@@ -35,7 +35,7 @@ each_mount "the pages" do
   def shown_figures(name = queue) = FIGURES.to_h { |label, field| [field, cell(name, label).to_i] }
 
   # Whether the block's wish is met within two seconds of now; some attempts are lost on a machine that has other things to do.
-  def within_two_seconds(attempts: 8)
+  def within_two_seconds(attempts: 20)
     attempts.times do |attempt|
       begun = Process.clock_gettime(Process::CLOCK_MONOTONIC)
       wish = yield attempt

@@ -71,13 +71,13 @@ class ReshardPoints
     shards = SHARDS.find { |number| number != shards_of(queue)[0] }
     proxy.rule = Proxy::Rule.new(step: Proxy::Step.new(script:, moment:, nth:))
     if who == :command
-      note([who, script, moment, nth], @kit.reshard(queue, shards, url: proxy.url), queue)
+      note([who, script, moment, nth], @kit.reshard(queue, shards, url: proxy.url), queue, shards)
       @kit.reshard(queue, shards).wait if shards_of(queue)[0] != shards
     else
       # A shard whose turn is left to the servers is what a command leaves that dies behind its first write.
       script == "turn" ? cut_command(queue, shards) : @kit.reshard(queue, shards).wait
       victim = server(queue, proxy.url)
-      note([who, script, moment, nth], victim, queue)
+      note([who, script, moment, nth], victim, queue, shards)
     end
     last = server(queue, @kit.redis.url)
     @kit.eventually(PATIENCE, -> { "#{queue} does not become #{shards} shards after #{who} #{script} #{moment} #{nth}: #{last.log.lines.last(3).join}" }) { shards_of(queue) == [shards, 0] }
@@ -86,10 +86,10 @@ class ReshardPoints
     last&.stop
   end
 
-  # Waits until it died at its point, or the move has ended without that.
-  def note(point, process, queue)
+  # Waits until it died at its point, or the move to this number of shards has ended without that.
+  def note(point, process, queue, shards)
     deadline = Journal.now + PATIENCE
-    nil until process.end_within(0.1) || shards_of(queue)[1].zero? || Journal.now > deadline
+    nil until process.end_within(0.1) || shards_of(queue) == [shards, 0] || Journal.now > deadline
     dead = process.end_within(0.5) && process.status.signaled?
     @lock.synchronize { dead ? @died += 1 : @missed << [point, process.log.lines.last(3).join] }
     process.kill

@@ -13,7 +13,7 @@ class ReshardStorm
   HOT = "hot"
   LONG = "long"
   PATIENCE = 150 # seconds until a move must have ended
-  COMMAND = 0.15 # seconds that the command lives at most
+  COMMAND = 0.15 # seconds that the command lives at most; each further time it may live as much longer
 
   # killed, cut_short: servers and commands; moves: those that have ended
   attr_reader :killed, :cut_short, :moves, :kept
@@ -89,14 +89,15 @@ class ReshardStorm
   # From a random moment on the command is there no more; the servers do what it has begun.
   def move(queue, shards)
     text = -> { "#{queue} does not become #{shards} shards: #{layout(queue)}, #{logs}" }
-    @kit.eventually(PATIENCE, text) { cut_command(queue, shards) && layout(queue)[:shards] == shards }
+    longest = 0
+    @kit.eventually(PATIENCE, text) { cut_command(queue, shards, longest += COMMAND) && layout(queue)[:shards] == shards }
     @kit.eventually(PATIENCE, text) { layout(queue) == { shards: shards, old: nil } }
     @lock.synchronize { @moves += 1 }
   end
 
-  def cut_command(queue, shards)
+  def cut_command(queue, shards, longest)
     command = @kit.reshard(queue, shards)
-    command.end_within(@kit.random.rand(COMMAND))
+    command.end_within(@kit.random.rand(longest))
     command.kill
     @lock.synchronize { @cut_short += 1 if command.status.signaled? }
     true
