@@ -2,12 +2,13 @@
 -- An id that is not there will never be there again (here.lua), and whoever has this push has what was written before it: so no second call
 -- is needed, and no replica is asked. Jobs whose id is still there, or on its way from there, are left out: ARGV.elsewhere[place] is 'h'.
 -- ARGV[5] is without ' unless ...' behind this, and the tick is not below that of the old shards. KEYS and ARGV are those of push.lua.
+local ARGV = ARGV
 if string.find(ARGV[5] or '', ' unless ', 1, true) then
   local width, list = string.match(ARGV[5], '^(%d+) unless ([%d,-]+)$')
   if not width then return error_reply('ERR wrong step of a push') end
   if not state then return error_reply('GENERATION 1') end -- its turn makes it
-  ARGV[5] = width
-  local at, place, ids_of, places_of = 7, 0, {}, {}
+  local given, at, place, ids_of, places_of = {unpack(ARGV)}, 7, 0, {}, {}
+  given[5] = width
   for number in string.gmatch(list, '[^,]+') do
     local id = ARGV[at]
     at, place = at + width % 10, place + 1
@@ -32,9 +33,10 @@ if string.find(ARGV[5] or '', ' unless ', 1, true) then
     find_elsewhere(prefix, ids, call('HMGET', prefix .. 'jobs', unpack(ids)), noted)
     for k = 1, #ids do
       if noted[k] ~= 'm' then
-        ARGV.elsewhere = ARGV.elsewhere or {away = 0}
-        ARGV.elsewhere[places_of[number][k]], ARGV.elsewhere.away = 'h', ARGV.elsewhere.away + 1
+        given.elsewhere = given.elsewhere or {away = 0}
+        given.elsewhere[places_of[number][k]], given.elsewhere.away = 'h', given.elsewhere.away + 1
       end
     end
   end
+  ARGV = given
 end

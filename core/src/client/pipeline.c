@@ -274,7 +274,7 @@ static void pipeline_ask_replicas(seriatim_client *c, srt_queue_part *part)
 
 static void pipeline_follow_moved(seriatim_client *c, srt_queue_part *part)
 {
-    if (!part->planned || part->stale || !srt_push_follow_moved(c))
+    if (!part->planned || part->stale || !srt_push_follow(c))
         return;
     part->stale = 1;
     part->stale_generation = 0;

@@ -74,8 +74,8 @@ void srt_push_begin_steps(seriatim_client *c, const srt_queue *queue);
 /* A shard has said that it did not write a job, by this letter. */
 void srt_push_note_away(seriatim_client *c, srt_push_job *job, char letter);
 /*
- * After an answer. When all chunks are answered and some jobs were not written, these are planned again. 1: that is to
- * be done when the layout is loaded; c->pause_ms is set if they are to wait before. 0: the push goes on, or has ended.
+ * After an answer. 1: all chunks are answered and some jobs were not written: they are to be planned again; c->pause_ms
+ * is set if they are to wait before, until the layout is loaded again. 0: the push goes on, or has ended.
  */
 int srt_push_follow_moved(seriatim_client *c);
 /*
@@ -92,6 +92,8 @@ void srt_push_open(seriatim_client *c); /* c->push takes jobs from now on, and f
 void srt_push_take_answer(seriatim_client *c, const srt_request *r, const srt_reply *reply);
 void srt_push_take_refusal(seriatim_client *c, const srt_request *r, const seriatim_error *error);
 void srt_push_take_stale(seriatim_client *c, const srt_request *r, int left); /* as srt_operation.on_stale */
+/* After an answer: plans jobs again that were not written. 1: that is to be done when the layout is loaded again. */
+int srt_push_follow(seriatim_client *c);
 int srt_push_seal(seriatim_client *c); /* no job and no option follows. OK, or why the push cannot be sent */
 
 /* push_outcome.c */

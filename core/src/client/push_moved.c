@@ -128,10 +128,7 @@ int srt_push_follow_moved(seriatim_client *c)
         return 0;
     follow_asked(p);
     p->again = p->moved = p->returned = 0;
-    if (c->stale || c->pause_ms > 0)
-        return 1;
-    srt_push_send(c, c->registry.queues[c->queue]);
-    return 0;
+    return 1;
 }
 
 void srt_push_take_absence(seriatim_client *c, const srt_request *r, const srt_reply *reply)
