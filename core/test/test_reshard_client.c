@@ -421,6 +421,40 @@ static void test_jobs_whose_id_is_in_the_old_shard_go_there_in_their_order(void 
     seriatim_client_free(c);
 }
 
+/* The master that said that the id is still there died before a replica had the push; by the next one's word it is not.
+ */
+static void test_what_a_lost_master_said_of_an_id_does_not_count(void **state)
+{
+    seriatim_client *c = connected_client(2);
+    seriatim_job job;
+    int number = 0;
+    (void)state;
+    seriatim_job_init(&job);
+    job.id = foreign_id(&number);
+    job.id_len = strlen(job.id);
+    job.payload = "text";
+    job.payload_len = 4;
+    assert_int_equal(seriatim_push_begin(c, 0), SERIATIM_OK);
+    assert_int_equal(seriatim_push_replicas(c, 1, 1), SERIATIM_OK);
+    assert_int_equal(seriatim_push_job(c, &job), SERIATIM_OK);
+    assert_int_equal(seriatim_push_send(c), SERIATIM_OK);
+    sends(c, 1, "seriatim:{Q}:layout");
+    hears_times(c, 1, MOVING);
+    sends(c, 1, "2 unless 0");
+    hears_times(c, 1, "$8\r\n1 0 0 lh\r\n");
+    sends(c, 1, "WAIT");
+    srt_client_disconnected(c);
+    assert_int_equal(srt_client_connected(c, NULL, NULL, 0), SERIATIM_OK);
+    sends(c, 1, "2 unless 0");
+    hears_times(c, 1, "$5\r\n1 1 0\r\n");
+    sends(c, 1, "WAIT");
+    hears_times(c, 1, ":1\r\n");
+    sends(c, 0, "text");
+    assert_int_equal(srt_client_status(c), SERIATIM_OK);
+    assert_int_equal(seriatim_push_result(c).added, 1);
+    seriatim_client_free(c);
+}
+
 /* A deletion, whose process has died, closed the shard before the layout was replaced. */
 static void test_a_push_to_a_closed_shard_waits_until_it_is_turned(void **state)
 {
@@ -455,6 +489,7 @@ int main(void)
         cmocka_unit_test(test_a_push_of_few_jobs_or_of_an_outbox_does_not_ask),
         cmocka_unit_test(test_a_push_to_one_redis_has_the_old_shard_looked_into),
         cmocka_unit_test(test_jobs_whose_id_is_in_the_old_shard_go_there_in_their_order),
+        cmocka_unit_test(test_what_a_lost_master_said_of_an_id_does_not_count),
         cmocka_unit_test(test_a_push_to_a_closed_shard_waits_until_it_is_turned),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

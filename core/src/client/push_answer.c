@@ -78,6 +78,7 @@ static int push_take_letters(seriatim_client *c, const srt_push_chunk *chunk, si
         char letter = letters ? letters[i] : SERIATIM_JOB_ADDED;
         if (!memchr(SRT_PUSH_LETTERS, letter, sizeof SRT_PUSH_LETTERS - 1))
             return SERIATIM_PROTOCOL;
+        p->jobs[p->places[chunk->first + i]].away = 0; /* else of an answer that was lost before it counted */
         if (letter == 'm' || letter == 'g' || letter == 'h') {
             srt_push_note_away(c, &p->jobs[p->places[chunk->first + i]], letter);
             ++*away;

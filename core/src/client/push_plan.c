@@ -5,6 +5,9 @@
 
 #define PUSH_CHUNK_BYTES ((size_t)512 * 1024) /* of a chunk of more than one job */
 
+/* A call looks into at most so many old shards: each costs Redis six commands. */
+#define PUSH_OLD_SHARDS ((size_t)200)
+
 #define PUSH_NO_LANE UINT_MAX
 
 /*
@@ -53,10 +56,12 @@ static int push_add_chunk(const seriatim_allocator *mem, srt_push *p, unsigned l
 {
     void *chunks = p->chunks;
     srt_push_chunk chunk = {lane / SRT_PUSH_STEPS, (srt_push_step)(lane % SRT_PUSH_STEPS), first, 0, 0, 0, 0, 0, 0};
+    size_t most =
+        chunk.step == SRT_PUSH_UNLESS && p->old_count > PUSH_OLD_SHARDS ? PUSH_OLD_SHARDS : SRT_PUSH_CHUNK_JOBS;
     if (srt_grow(mem, &chunks, &p->chunk_cap, p->chunk_count + 1, sizeof *p->chunks) != SERIATIM_OK)
         return SERIATIM_NOMEM;
     p->chunks = chunks;
-    while (first + chunk.count < end && chunk.count < SRT_PUSH_CHUNK_JOBS) {
+    while (first + chunk.count < end && chunk.count < most) {
         size_t len = p->jobs[p->places[first + chunk.count]].len;
         if (chunk.count && chunk.bytes + len > PUSH_CHUNK_BYTES)
             break;
