@@ -5,7 +5,7 @@
 
 #define PUSH_CHUNK_BYTES ((size_t)512 * 1024) /* of a chunk of more than one job */
 
-/* A call looks into at most so many old shards: each costs Redis six commands. */
+/* old shards that a call looks into: each costs Redis six commands */
 #define PUSH_OLD_SHARDS ((size_t)200)
 
 #define PUSH_NO_LANE UINT_MAX
