@@ -264,7 +264,7 @@ static seriatim_client *client_of_a_cluster(void)
     return c;
 }
 
-enum { TO_ONE_REDIS, TO_A_CLUSTER, OF_AN_OUTBOX };
+enum { TO_ONE_REDIS, TO_A_CLUSTER, OF_AN_OUTBOX, WITH_A_REPLICA };
 
 /* Begins a push of `count` jobs with foreign ids; the last job has the id of the first. The client has the layout. */
 static seriatim_client *client_that_pushes(int count, int how)
@@ -275,6 +275,8 @@ static seriatim_client *client_that_pushes(int count, int how)
     assert_int_equal(seriatim_push_begin(c, 0), SERIATIM_OK);
     if (how == OF_AN_OUTBOX)
         assert_int_equal(seriatim_push_outbox(c, "rows"), SERIATIM_OK);
+    if (how == WITH_A_REPLICA)
+        assert_int_equal(seriatim_push_replicas(c, 1, 1), SERIATIM_OK);
     for (i = 0; i < count; i++) {
         seriatim_job job;
         seriatim_job_init(&job);
@@ -298,6 +300,14 @@ static seriatim_client *client_that_pushes(int count, int how)
     return c;
 }
 
+static void push_ends(seriatim_client *c, size_t added, size_t folded)
+{
+    assert_int_equal(srt_client_status(c), SERIATIM_OK);
+    assert_int_equal(seriatim_push_result(c).added, added);
+    assert_int_equal(seriatim_push_result(c).folded, folded);
+    seriatim_client_free(c);
+}
+
 /* No id of the question is in the old shard, whose tick is 5000, and its master has no replicas. */
 static void hears_of_absence(seriatim_client *c)
 {
@@ -317,9 +327,7 @@ static void test_a_push_of_many_jobs_asks_for_ids_alone(void **state)
     shows(c, 1, "2 5000"); /* the least tick of the new shard */
     sends(c, 20, "text");
     hears_times(c, 1, "$7\r\n20 19 1\r\n");
-    assert_int_equal(srt_client_status(c), SERIATIM_OK);
-    assert_int_equal(seriatim_push_result(c).added, 19);
-    seriatim_client_free(c);
+    push_ends(c, 19, 1);
 }
 
 static void test_a_push_goes_to_the_old_shard_if_an_id_is_there(void **state)
@@ -331,9 +339,7 @@ static void test_a_push_goes_to_the_old_shard_if_an_id_is_there(void **state)
     shows(c, 1, "2 here");
     sends(c, 20, "text");
     hears_times(c, 1, "$8\r\n20 0 20 \r\n");
-    assert_int_equal(srt_client_status(c), SERIATIM_OK);
-    assert_int_equal(seriatim_push_result(c).folded, 20);
-    seriatim_client_free(c);
+    push_ends(c, 0, 20);
 }
 
 /* It is sent again as it is: a shard without a state takes jobs of an earlier layout until it is turned. */
@@ -395,9 +401,7 @@ static void test_a_push_to_one_redis_has_the_old_shard_looked_into(void **state)
     shows(c, 1, "2 unless 0,0,0\r\n");
     sends(c, 3, "text");
     hears_times(c, 1, "$5\r\n3 2 1\r\n");
-    assert_int_equal(srt_client_status(c), SERIATIM_OK);
-    assert_int_equal(seriatim_push_result(c).added, 2);
-    seriatim_client_free(c);
+    push_ends(c, 2, 1);
 }
 
 /* Its first id is still in the old shard, and the second call of 1,000 has a job of the same id. */
@@ -415,31 +419,41 @@ static void test_jobs_whose_id_is_in_the_old_shard_go_there_in_their_order(void 
     shows(c, 1, "2 here");
     sends(c, 2, "text");
     hears_times(c, 1, "$6\r\n2 0 2 \r\n");
-    assert_int_equal(srt_client_status(c), SERIATIM_OK);
-    assert_int_equal(seriatim_push_result(c).added, 999);
-    assert_int_equal(seriatim_push_result(c).folded, 2);
-    seriatim_client_free(c);
+    push_ends(c, 999, 2);
 }
 
-/* The master that said that the id is still there died before a replica had the push; by the next one's word it is not.
- */
-static void test_what_a_lost_master_said_of_an_id_does_not_count(void **state)
+/* Each costs Redis six commands. */
+static void test_a_call_looks_into_few_of_many_old_shards(void **state)
 {
     seriatim_client *c = connected_client(2);
-    seriatim_job job;
-    int number = 0;
+    char id[16];
+    int i;
     (void)state;
-    seriatim_job_init(&job);
-    job.id = foreign_id(&number);
-    job.id_len = strlen(job.id);
-    job.payload = "text";
-    job.payload_len = 4;
     assert_int_equal(seriatim_push_begin(c, 0), SERIATIM_OK);
-    assert_int_equal(seriatim_push_replicas(c, 1, 1), SERIATIM_OK);
-    assert_int_equal(seriatim_push_job(c, &job), SERIATIM_OK);
+    for (i = 0; i < 300; i++) {
+        seriatim_job job;
+        seriatim_job_init(&job);
+        job.id = id;
+        job.id_len = (size_t)snprintf(id, sizeof id, "id-%d", i);
+        job.payload = "text";
+        job.payload_len = 4;
+        assert_int_equal(seriatim_push_job(c, &job), SERIATIM_OK);
+    }
     assert_int_equal(seriatim_push_send(c), SERIATIM_OK);
     sends(c, 1, "seriatim:{Q}:layout");
-    hears_times(c, 1, MOVING);
+    hears_times(c, 1, "$13\r\n7 1 4 201 201\r\n");
+    sends(c, 200, "text");
+    hears_times(c, 1, "$9\r\n200 200 0\r\n");
+    sends(c, 100, "text");
+    hears_times(c, 1, "$9\r\n100 100 0\r\n");
+    push_ends(c, 300, 0);
+}
+
+/* The master that said that the id is still there died before a replica had the push. The next one writes it. */
+static void test_what_a_lost_master_said_of_an_id_does_not_count(void **state)
+{
+    seriatim_client *c = client_that_pushes(1, WITH_A_REPLICA);
+    (void)state;
     sends(c, 1, "2 unless 0");
     hears_times(c, 1, "$8\r\n1 0 0 lh\r\n");
     sends(c, 1, "WAIT");
@@ -450,9 +464,7 @@ static void test_what_a_lost_master_said_of_an_id_does_not_count(void **state)
     sends(c, 1, "WAIT");
     hears_times(c, 1, ":1\r\n");
     sends(c, 0, "text");
-    assert_int_equal(srt_client_status(c), SERIATIM_OK);
-    assert_int_equal(seriatim_push_result(c).added, 1);
-    seriatim_client_free(c);
+    push_ends(c, 1, 0);
 }
 
 /* A deletion, whose process has died, closed the shard before the layout was replaced. */
@@ -467,9 +479,7 @@ static void test_a_push_to_a_closed_shard_waits_until_it_is_turned(void **state)
     shows(c, 0, "seriatim:{Q}:layout");
     sends(c, 1, "2 here");
     hears_times(c, 1, "$5\r\n1 1 0\r\n");
-    assert_int_equal(srt_client_status(c), SERIATIM_OK);
-    assert_int_equal(seriatim_push_result(c).added, 1);
-    seriatim_client_free(c);
+    push_ends(c, 1, 0);
 }
 
 int main(void)
@@ -489,6 +499,7 @@ int main(void)
         cmocka_unit_test(test_a_push_of_few_jobs_or_of_an_outbox_does_not_ask),
         cmocka_unit_test(test_a_push_to_one_redis_has_the_old_shard_looked_into),
         cmocka_unit_test(test_jobs_whose_id_is_in_the_old_shard_go_there_in_their_order),
+        cmocka_unit_test(test_a_call_looks_into_few_of_many_old_shards),
         cmocka_unit_test(test_what_a_lost_master_said_of_an_id_does_not_count),
         cmocka_unit_test(test_a_push_to_a_closed_shard_waits_until_it_is_turned),
     };

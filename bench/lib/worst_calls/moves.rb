@@ -11,6 +11,7 @@ class WorstCalls
     LAYOUT = "2 2 4 1 2" # generation, shards, schema, shards before, most shards
     HISTORY = 100 # SRT_HISTORY_MOST in core/src/model/stored.h
     DAY = 86_400_000_000 # microseconds
+    UNLESS = "2 unless" # a push to a new shard that looks into the old one
 
     # Ids that leave shard 0.
     def leaving(count, prefix = "i")
@@ -202,9 +203,7 @@ class WorstCalls
 
     def message_pack(ids) = [0xdc, ids.size].pack("Cn") + ids.map { |id| [0xda, id.bytesize].pack("Cn") + id }.join
 
-    UNLESS = "2 unless" # the old shard of each job follows
-
-    # In as many calls as the script wants.
+    # In as many calls as the script wants. width: behind UNLESS follows the old shard of each job.
     def pushed(name, names, width, prefix)
       until names.empty?
         step = width == UNLESS ? "#{width} #{(["0"] * names.size).join(",")}" : width

@@ -247,22 +247,27 @@ void srt_push_take_stale(seriatim_client *c, const srt_request *r, int left)
 
 int srt_push_follow(seriatim_client *c)
 {
-    if (!srt_push_follow_moved(c))
+    if (!srt_push_follow_moved(c) || c->stale)
         return 0;
-    if (c->stale || c->pause_ms > 0)
+    if (c->pause_ms > 0)
         return 1;
     srt_push_send(c, c->registry.queues[c->queue]); /* a shard of another layout refuses it */
     return 0;
+}
+
+static void push_follow(seriatim_client *c)
+{
+    if (srt_push_follow(c)) {
+        c->stale = 1;
+        c->stale_generation = 0;
+    }
 }
 
 /* After an answer: asks for replicas; jobs whose ids have moved are planned anew. */
 static int push_go_on(seriatim_client *c)
 {
     int status = srt_push_ask_replicas(c);
-    if (srt_push_follow(c) && !c->stale) {
-        c->stale = 1;
-        c->stale_generation = 0;
-    }
+    push_follow(c);
     return status;
 }
 
@@ -287,10 +292,7 @@ static int push_on_stale(seriatim_client *c, srt_request *r, int left)
 static void push_on_disconnected(seriatim_client *c)
 {
     srt_push_on_disconnected(c);
-    if (srt_push_follow(c) && !c->stale) {
-        c->stale = 1;
-        c->stale_generation = 0;
-    }
+    push_follow(c);
 }
 
 int srt_push_seal(seriatim_client *c)

@@ -92,7 +92,10 @@ void srt_push_open(seriatim_client *c); /* c->push takes jobs from now on, and f
 void srt_push_take_answer(seriatim_client *c, const srt_request *r, const srt_reply *reply);
 void srt_push_take_refusal(seriatim_client *c, const srt_request *r, const seriatim_error *error);
 void srt_push_take_stale(seriatim_client *c, const srt_request *r, int left); /* as srt_operation.on_stale */
-/* After an answer: plans jobs again that were not written. 1: that is to be done when the layout is loaded again. */
+/*
+ * After an answer: plans jobs again that were not written. 1: the layout is to be loaded again before. 0: also if it is
+ * loaded again anyway (c->stale).
+ */
 int srt_push_follow(seriatim_client *c);
 int srt_push_seal(seriatim_client *c); /* no job and no option follows. OK, or why the push cannot be sent */
 

@@ -75,12 +75,13 @@ static int push_take_letters(seriatim_client *c, const srt_push_chunk *chunk, si
     if (letters && ((!p->outcomes && !may_be_away) || (size_t)(end - letters) < taken))
         return SERIATIM_PROTOCOL;
     for (i = 0; i < taken; i++) {
+        srt_push_job *job = &p->jobs[p->places[chunk->first + i]];
         char letter = letters ? letters[i] : SERIATIM_JOB_ADDED;
         if (!memchr(SRT_PUSH_LETTERS, letter, sizeof SRT_PUSH_LETTERS - 1))
             return SERIATIM_PROTOCOL;
-        p->jobs[p->places[chunk->first + i]].away = 0; /* else of an answer that was lost before it counted */
+        job->away = 0; /* else of an answer that was lost before it counted */
         if (letter == 'm' || letter == 'g' || letter == 'h') {
-            srt_push_note_away(c, &p->jobs[p->places[chunk->first + i]], letter);
+            srt_push_note_away(c, job, letter);
             ++*away;
         } else if (p->outcomes) {
             p->outcomes[p->places[chunk->first + i]] = letter;
