@@ -156,15 +156,18 @@ static void test_tiny_jobs_leave_threads_asleep(void **state)
     seriatim_link_free(link);
 }
 
-/* Takes deliveries until none comes for a while; returns how many were added. */
-static size_t take_all(seriatim_runner *runner, seriatim_delivery **held, size_t count, size_t cap)
+/*
+ * Takes deliveries until they have this many ids at least, or 30 s have passed, and none comes for a while; returns how
+ * many were added.
+ */
+static size_t take_all(seriatim_runner *runner, seriatim_delivery **held, size_t count, size_t cap, size_t least)
 {
-    double until = seconds() + 0.5;
-    size_t before = count;
-    while (seconds() < until && count < cap) {
+    double until = seconds() + 0.5, at_most = seconds() + 30;
+    size_t before = count, ids = 0;
+    while (count < cap && seconds() < (ids < least ? at_most : until)) {
         seriatim_runner_pulse(runner);
         if (seriatim_runner_take(runner, 0, &held[count]) == SERIATIM_OK) {
-            count++;
+            ids += seriatim_delivery_size(held[count++]);
             until = seconds() + 0.5;
         } else {
             pause_ms(5);
@@ -179,6 +182,12 @@ static size_t ids_of(seriatim_delivery *const *held, size_t count, size_t worker
     for (i = 0; i < count; i++)
         ids += seriatim_delivery_worker(held[i]) == worker ? seriatim_delivery_size(held[i]) : 0;
     return ids;
+}
+
+/* Ids of the limited worker that run when this many of its 20 have ended. */
+static size_t run_of(size_t done)
+{
+    return 20 - done < 2 ? 20 - done : 2;
 }
 
 static void test_max_running_limits_one_worker_of_a_process(void **state)
@@ -198,17 +207,17 @@ static void test_max_running_limits_one_worker_of_a_process(void **state)
         team_push(links[i], queue, 0, 20);
     }
     runner = runner_start("limiting", 10000, queues, 2);
-    count = take_all(runner, held, 0, 64);
+    count = take_all(runner, held, 0, 64, 20 + 2);
     assert_int_equal(ids_of(held, count, 1), 20);
     while (done < 20) { /* of the limited worker 2 ids run, and each of its 3 shards has at most one ahead */
-        assert_int_equal(ids_of(held, count, 0), 20 - done < 2 ? 20 - done : 2);
+        assert_int_equal(ids_of(held, count, 0), run_of(done));
         assert_true(seriatim_runner_stats_now(runner).claimed <= 3);
         for (i = 0; seriatim_delivery_worker(held[i]) != 0; i++) {
         }
         done += seriatim_delivery_size(held[i]);
         finish(runner, held[i]);
         held[i] = held[--count];
-        count += take_all(runner, held, count, 64);
+        count += take_all(runner, held, count, 64, run_of(done) - ids_of(held, count, 0));
     }
     while (count > 0)
         finish(runner, held[--count]);
@@ -236,7 +245,7 @@ static void test_r_run_9_a_node_limits_the_runs_of_one_shard(void **state)
     runner = runner_new("wide", 10000, 2 * RUNS / BATCH, &q, 1);
     assert_int_equal(seriatim_runner_start(runner, &error), SERIATIM_OK);
     while (done < 2 * RUNS) {
-        count = take_all(runner, held, 0, 64);
+        count = take_all(runner, held, 0, 64, 1);
         assert_in_range(count, 1, 64);
         assert_in_range(ids_of(held, count, 0) + seriatim_runner_stats_now(runner).claimed, 1, RUNS);
         done += ids_of(held, count, 0);
