@@ -3,14 +3,13 @@
 -- a shard any more, so what is not there will never be. Whoever includes this has refused a shard without a state, which is of no
 -- generation yet and takes jobs of any.
 
--- Notes which ids are not in the shard with this prefix (m), or in a batch that is on its way (g). old: their records in its jobs. Returns
--- how many.
--- Most of them have nothing here, and each look-up costs as much as a job, so what is empty is not searched.
-local function find_elsewhere(prefix, ids, old, noted)
+-- Notes which ids are not in the shard with this prefix (m), or in a batch that is on its way (g). old: their records in its jobs. bare:
+-- the keys below are known to be absent. Returns how many.
+-- Most ids have nothing here, and each look-up costs as much as a job, so what is empty is not searched.
+local function find_elsewhere(prefix, ids, old, noted, bare)
   local LEFT, DEAD, SCORES, SCHED, FEW = prefix .. 'leaving', prefix .. 'dead', prefix .. 'scores', prefix .. 'sched:', 512
-  local count, lengths = 0, {[LEFT] = call('HLEN', LEFT), [DEAD] = call('HLEN', DEAD), [SCORES] = call('HLEN', SCORES)}
-  local has_scheduled = call('ZCARD', prefix .. 'scheduled') > 0
-  if not has_scheduled and lengths[LEFT] + lengths[DEAD] + lengths[SCORES] == 0 then
+  local count = 0
+  if bare or call('EXISTS', LEFT, DEAD, SCORES, prefix .. 'scheduled') == 0 then
     for i = 1, #ids do
       if not old[i] then noted[i], count = 'm', count + 1 end
     end
@@ -23,6 +22,8 @@ local function find_elsewhere(prefix, ids, old, noted)
   end
   if not asked[1] then return 0 end
 
+  local lengths = {[LEFT] = call('HLEN', LEFT), [DEAD] = call('HLEN', DEAD), [SCORES] = call('HLEN', SCORES)}
+  local has_scheduled = call('ZCARD', prefix .. 'scheduled') > 0
   -- The asked ids, and perhaps others, that are fields of a hash. Redis searches a small hash field by field, so it is read instead.
   local function fields_of(key)
     local found, length = {}, lengths[key]
