@@ -89,7 +89,10 @@ static void live_write(live_node *n, int channel)
     for (srt_node_output(n->node, (srt_channel)channel, &data, &len); len > 0;
          srt_node_output(n->node, (srt_channel)channel, &data, &len)) {
         ssize_t sent = send(n->fds[channel], data, len, MSG_NOSIGNAL);
-        assert_true(sent > 0);
+        if (sent <= 0) { /* Redis has ended */
+            live_disconnect(n, channel);
+            return;
+        }
         srt_node_sent(n->node, (srt_channel)channel, (size_t)sent);
     }
 }
@@ -180,13 +183,14 @@ void live_step(live_node *n)
     for (channel = 0; channel < SRT_CHANNELS; channel++) {
         if (n->fds[channel] < 0)
             live_connect(n, channel);
-        live_write(n, channel);
+        live_write(n, channel); /* perhaps there is no connection behind this */
         polled[channel].fd = n->fds[channel];
         polled[channel].events = POLLIN;
     }
     poll(polled, SRT_CHANNELS, 1);
     for (channel = 0; !n->is_deaf && channel < SRT_CHANNELS; channel++)
-        live_read(n, channel);
+        if (n->fds[channel] >= 0)
+            live_read(n, channel);
     live_threads(n);
     live_warnings(n);
 }

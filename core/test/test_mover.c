@@ -11,6 +11,7 @@
 #include <stdint.h>
 #include <cmocka.h>
 
+#include <limits.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -20,6 +21,7 @@
 #include "live_node.h"
 #include "model/stored.h"
 #include "move_fixture.h"
+#include "node/mover.h"
 #include "reshard_fixture.h"
 
 #define IDS 120
@@ -258,17 +260,79 @@ static void test_a_move_ends_though_servers_die(void **state)
     close_queue(&f);
 }
 
+/* ---- The size of a batch ---------------------------------------------------------------------- */
+
+/* The smallest limit of a batch while all ids move and each answer is read late. longest: of a batch, in ms. */
+static unsigned smallest_limit(live_node *n, int64_t *longest)
+{
+    unsigned least = UINT_MAX;
+    size_t i;
+    int step;
+    *longest = 0;
+    for (step = 0; step < MOST_STEPS && !live_is_quiet(5); step++) {
+        live_step(n);
+        pause_ms(15);
+        for (i = 0; i < n->node->shard_count; i++) {
+            const srt_mover *m = n->node->shards[i]->mover;
+            if (m && m->limit < least)
+                least = m->limit;
+            if (m && m->batch && live_now() - m->opened_at > *longest)
+                *longest = live_now() - m->opened_at;
+        }
+    }
+    assert_true(live_is_quiet(5));
+    return least;
+}
+
+static void test_a_batch_that_only_waits_is_followed_by_one_as_large(void **state)
+{
+    int sliced;
+    (void)state;
+    for (sliced = 0; sliced < 2; sliced++) {
+        fixture f = open_queue(3, "list");
+        int64_t longest;
+        unsigned least;
+        live_node n;
+        int i;
+        if (sliced)
+            fill_waiting(&f);
+        for (i = 0; i < IDS && !sliced; i++)
+            push(&f, id_of(i), "a payload", later);
+        live_start(&n, "mover", 3, 0, NULL);
+        steps_for(&n, 1, 200);
+        write_layout(5, 3, 5);
+        least = smallest_limit(&n, &longest);
+        assert_true(longest > 40);
+        assert_int_equal(least < 50, sliced); /* to copy slices takes Redis as long as it takes */
+        live_stop(&n);
+        close_queue(&f);
+    }
+}
+
 /* ---- Replicas --------------------------------------------------------------------------------- */
 
-/* A batch that has left its shard goes on only when the replica has it. */
+/* Is a mover of the node waiting for the answer to this step? */
+static int asks(const live_node *n, srt_move_step step)
+{
+    size_t i;
+    for (i = 0; i < n->node->shard_count; i++)
+        if (n->node->shards[i]->mover && n->node->shards[i]->mover->asking && n->node->shards[i]->mover->step == step)
+            return 1;
+    return 0;
+}
+
+/* A batch with slices goes on only when the replica has it. */
 static void test_a_batch_waits_for_the_replica(void **state)
 {
     fixture f = open_queue(3, "list");
     redis_process replica;
     live_node n;
-    int i;
+    int i, p;
     (void)state;
     fill_waiting(&f);
+    for (i = 0; i < IDS; i += 10) /* a tenth of the ids: some are left when the replica stops */
+        for (p = 0; p < many; p++)
+            push(&f, id_of(i), "a payload that takes some room", later);
     remember(3);
     start_replica(&replica);
     live_start(&n, "mover", 3, 0, NULL);
@@ -277,15 +341,90 @@ static void test_a_batch_waits_for_the_replica(void **state)
     for (i = 0; i < MOST_STEPS && n.node->workers[0]->old_count == 0; i++)
         live_step(&n);
     kill(replica.pid, SIGSTOP);
-    for (i = 0; i < MOST_STEPS && !open_batches(); i++)
+    for (i = 0; i < MOST_STEPS && !asks(&n, SRT_MOVE_OPENED); i++)
         live_step(&n);
     steps_for(&n, 1, 1500);
-    assert_true(open_batches() == 1); /* one mover at a time; it waits behind its departure or arrival */
+    assert_true(open_batches() == 1); /* one mover at a time */
     kill(replica.pid, SIGCONT);
     live_move(&n, 1, 5);
     is_as_before(5);
     live_stop(&n);
     redis_remove(&replica);
+    close_queue(&f);
+}
+
+/* A Redis with all shards needs no replica that has a batch: only what cannot be seen on one connection waits. */
+static void test_a_batch_of_one_redis_waits_for_no_replica(void **state)
+{
+    fixture f = open_queue(3, "list");
+    redis_process replica;
+    live_node n;
+    int i, left = 0;
+    (void)state;
+    for (i = 0; i < IDS; i++)
+        push(&f, id_of(i), "a payload", later);
+    start_replica(&replica);
+    live_start(&n, "mover", 3, 0, NULL);
+    steps_for(&n, 1, 300);
+    write_layout(5, 3, 5);
+    for (i = 0; i < MOST_STEPS && n.node->workers[0]->old_count == 0; i++)
+        live_step(&n);
+    kill(replica.pid, SIGSTOP);
+    for (i = 0; i < MOST_STEPS && !asks(&n, SRT_MOVE_LIFTED); i++) { /* which waits */
+        live_step(&n);
+        left += asks(&n, SRT_MOVE_DEPARTED);
+    }
+    assert_true(asks(&n, SRT_MOVE_LIFTED));
+    assert_true(left > 0);
+    kill(replica.pid, SIGCONT);
+    live_move(&n, 1, 5);
+    live_stop(&n);
+    redis_remove(&replica);
+    close_queue(&f);
+}
+
+/* It has what it had at the last SAVE, as a replica that was promoted may. */
+static void forget_since_save(void)
+{
+    redis_end(&server, SIGKILL);
+    assert_int_equal(redis_run(&server, NULL), 0);
+    assert_int_equal(redis_wait(&server), 0);
+    assert_int_equal(redisReconnect(server_redis), REDIS_OK);
+}
+
+/* In turn a departure is forgotten whose arrival is on its way, and an arrival whose batch is to be removed. */
+static void test_no_step_follows_one_that_is_forgotten(void **state)
+{
+    fixture f = open_queue(3, "list");
+    int i, forgotten = 0, saved = 0, payloads = many;
+    live_node n;
+    (void)state;
+    many = 3; /* no slices */
+    fill_waiting(&f);
+    many = payloads;
+    remember(3);
+    live_start(&n, "mover", 3, 0, NULL);
+    steps_for(&n, 1, 200);
+    write_layout(5, 3, 5);
+    REDIS("SAVE");
+    for (i = 0; i < MOST_STEPS && forgotten < 6; i++) {
+        srt_move_step wanted = forgotten % 2 ? SRT_MOVE_DEPARTED : SRT_MOVE_ARRIVE;
+        live_step(&n); /* a request that it makes is written by the next one */
+        if (saved && asks(&n, wanted)) {
+            forget_since_save();
+            forgotten++;
+            saved = 0;
+        } else if (wanted == SRT_MOVE_ARRIVE ? !open_batches()
+                                             : !saved && open_batches() && asks(&n, SRT_MOVE_ARRIVE)) {
+            REDIS("SAVE");
+            saved = 1;
+        }
+    }
+    assert_int_equal(forgotten, 6);
+    live_move(&n, 1, 5);
+    is_as_before(5);
+    assert_string_equal(kinds_found(&f, SERIATIM_NO_QUEUE, 0), "");
+    live_stop(&n);
     close_queue(&f);
 }
 
@@ -403,7 +542,10 @@ int main(void)
         cmocka_unit_test(test_a_move_ends_though_connections_end_at_any_answer),
         cmocka_unit_test(test_a_move_ends_whatever_answer_is_lost),
         cmocka_unit_test(test_a_move_ends_though_servers_die),
+        cmocka_unit_test(test_a_batch_that_only_waits_is_followed_by_one_as_large),
         cmocka_unit_test(test_a_batch_waits_for_the_replica),
+        cmocka_unit_test(test_a_batch_of_one_redis_waits_for_no_replica),
+        cmocka_unit_test(test_no_step_follows_one_that_is_forgotten),
         cmocka_unit_test(test_a_batch_of_an_earlier_layout_is_finished),
         cmocka_unit_test(test_jobs_run_once_and_in_order_while_their_ids_move),
         cmocka_unit_test(test_a_settle_whose_answer_is_lost_before_a_turn_counts_once),

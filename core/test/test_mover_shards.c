@@ -494,7 +494,7 @@ static void test_a_mover_rests_while_jobs_of_other_shards_end(void **state)
         assert_true(live_now() < until);
         live_step(&n);
     }
-    assert_int_equal(rest_behind_10_ms(&n), 40);
+    assert_int_equal(rest_behind_10_ms(&n), 80);
     assert_int_equal(rest_behind_10_ms(&n), 0);
     live_stop(&n);
     close_queue(&f);

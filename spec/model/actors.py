@@ -49,6 +49,22 @@ def sure(w, index, rule, name, *args):
             return answer
 
 
+def is_ordered(w, parts):
+    """Are the steps of a batch sent on one connection, instead of being waited for? So it is where one Redis has all shards."""
+    return w.is_one and not any(part["spilled"] for part in parts.values())
+
+
+def bound(w, index, rule, connection, name, *args):
+    """A command that is sent on this connection only, and lost with it: None. It is never sent again."""
+    if rule in w.off:
+        return (yield from call(w, index, name, *args))
+    yield
+    if w.shards[index].connection != connection:
+        return None
+    answer = getattr(w.shards[index], name)(*args)
+    return answer if w.rnd.random() >= .1 else None
+
+
 def follow(w, layout, index, refused, turns):
     """After a GENERATION refusal of a shard: the layout to go on with. `turns`: the caller may turn the shard."""
     yield
@@ -334,8 +350,7 @@ def mover(w):
             layout = w.layout.value
             continue
         source = w.rnd.randrange(layout.old)
-        rule = "a departure is waited for"
-        batch = yield from sure(w, source, rule, "depart", layout.generation, ())
+        batch = yield from depart(w, source, layout.generation, ())
         if not batch:
             connection = w.shards[source].connection
             ids, mark = (yield from scan(w, source, layout.generation))
@@ -344,7 +359,7 @@ def mover(w):
                 continue
             if ids:
                 some = w.rnd.sample(ids, min(len(ids), w.rnd.randint(1, 3)))
-                batch = yield from sure(w, source, rule, "depart", layout.generation, tuple(some))
+                batch = yield from depart(w, source, layout.generation, tuple(some))
             elif (yield from close(w, source, layout, connection, mark)):
                 return
         if isinstance(batch, Refused):
@@ -372,10 +387,18 @@ def scan(w, source, generation):
     return None if isinstance(answer, Refused) else sorted(found), mark
 
 
+def depart(w, source, generation, ids):
+    """Opens a batch, or asks for the open one."""
+    answer = yield from call(w, source, "depart", generation, ids)
+    if not answer or isinstance(answer, Refused) or is_ordered(w, answer[2]):
+        return answer
+    return (yield from sure(w, source, "a departure is waited for", "depart", generation, ()))
+
+
 def bring(w, layout, source, batch):
     """Brings an open batch to its new shards. True: the mover was killed."""
     sequence, tick, parts = batch
-    generation, low = layout.generation, w.shards[source].low
+    generation, low, connection = layout.generation, w.shards[source].low, w.shards[source].connection
     for target in range(layout.shards):
         mine = {id: part for id, part in parts.items() if place(id, layout.shards) == target}
         if not mine or w.rnd.random() < .1:
@@ -395,13 +418,23 @@ def bring(w, layout, source, batch):
                         if w.kill("K6"):
                             return True
             heads = {id: dict(part, spilled={}) for id, part in mine.items()}
-            answer = yield from sure(w, target, "an arrival is waited for", "arrive", generation, source, sequence, tick, low, heads)
+            arrival = "arrive", generation, source, sequence, tick, low, heads
+            if is_ordered(w, parts):
+                answer = yield from bound(w, target, "an arrival goes over the connection of its departure", connection, *arrival)
+            else:
+                answer = yield from sure(w, target, "an arrival is waited for", *arrival)
+        if answer is None:
+            return False  # the next mover asks for the open batch
         if isinstance(answer, Refused):
             yield from follow(w, layout, target, answer, True)
             return False
         if w.kill(w.rnd.choice(("K4", "K5"))):
             return True
-        yield from call(w, source, "departed", generation, sequence, tuple(mine))
+        departed = "departed", generation, sequence, tuple(mine)
+        if not is_ordered(w, parts):
+            yield from call(w, source, *departed)
+        elif (yield from bound(w, source, "a batch is removed over the connection of its arrival", connection, *departed)) is None:
+            return False
     return False
 
 

@@ -56,7 +56,7 @@ class LayoutKey:
     def wait(self):
         if self.world.wait_fails():
             return False
-        self.kept = self.value
+        self.world.keep(self)
         return True
 
 
@@ -64,7 +64,8 @@ class World:
     def __init__(self, seed, mode, off, shape=None):
         self.rnd = random.Random(seed)
         self.off, self.mode = off, mode
-        self.fails = mode in ("failovers", "slow replicas")
+        self.fails = mode in ("failovers", "slow replicas", "one Redis")
+        self.is_one = mode == "one Redis"  # all shards and the layout lie on it, and its replicas get all in the order in which it was written
         self.shape = SHAPES[shape or self.rnd.choice(sorted(SHAPES))]
         self.ids, self.skew, self.has_hook = list(range(self.shape.ids)), self.shape.skew, True
         self.clock, self.names, self.texts, self.row, self.events = 1000, 0, 0, 0, 0
@@ -193,7 +194,18 @@ class World:
 
     # ---- faults ----
 
+    def keep(self, key):
+        """The replicas have what `key` holds, a shard or the layout."""
+        for each in [self.layout, *self.shards] if self.is_one else [key]:
+            each.kept = each.value if each is self.layout else each.saved()
+
     def fail_over(self):
+        if self.is_one:
+            for each in [self.layout, *self.shards]:
+                each.fail_over()
+            for id in self.ids:
+                self.look_again(id)
+            return
         index = self.rnd.randrange(len(self.shards) + 1)
         if index == len(self.shards):
             self.layout.fail_over()
@@ -226,8 +238,10 @@ class World:
             getattr(self.shards[index], name)(*args)
         elif rnd < .023 and not self.draining:
             self.away[self.rnd.randrange(len(self.shards))] = self.clock + 40
-        elif rnd < .028 and self.fails and not self.draining:
+        elif rnd < (.0243 if self.is_one else .028) and self.fails and not self.draining:  # it takes all shards back
             self.fail_over()
+        elif rnd < .06 and self.is_one:
+            self.keep(None)  # the replicas have caught up
         elif rnd < .033 and self.mode == "lost layouts" and not self.draining:
             if any(shard.text == self.layout.value for shard in self.shards):
                 self.layout.forget()
@@ -296,7 +310,7 @@ def run(seed, mode, off, steps, shape=None):
 
 # ---- What is run ----
 
-MODES = ("plain", "failovers", "slow replicas", "lost layouts")
+MODES = ("plain", "failovers", "slow replicas", "one Redis", "lost layouts")
 # A control leaves one rule out; the check must find that.
 CONTROLS = (
     ("plain", "busy", "nothing is created in the old shard"), ("plain", "busy", "again is not moved"),
@@ -314,6 +328,8 @@ CONTROLS = (
     ("failovers", "busy", "an absence is waited for"), ("failovers", "busy", "a departure is waited for"),
     ("failovers", "busy", "an arrival is waited for"), ("failovers", "quiet", "the end is waited for"),
     ("slow replicas", "busy", "a WAIT that times out is repeated"),
+    ("one Redis", "busy", "an arrival goes over the connection of its departure"),
+    ("one Redis", "busy", "a batch is removed over the connection of its arrival"),
     ("lost layouts", "busy", "a text raises the layout"),
 )
 POINTS = ("K1", "K2", "K3", "K4", "K5", "K6", "K7", "K8", "K9")

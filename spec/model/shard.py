@@ -58,11 +58,11 @@ class Shard:
         return ({name: getattr(self, name) for name in FIELDS}, {name: dict(getattr(self, name)) for name in TABLES}, self.store.saved())
 
     def wait(self):
-        """WAIT: do the replicas have all that was written here?"""
+        """WAIT: do the replicas have all that was written here? Then they also have what the same Redis wrote elsewhere before."""
         if self.world.wait_fails():
             return False
         if self.world.fails:
-            self.kept = self.saved()
+            self.world.keep(self)
         return True
 
     def fail_over(self):

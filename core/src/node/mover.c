@@ -150,7 +150,7 @@ void srt_node_moves_lost(srt_node *n, int64_t now)
         srt_shard *s = n->shards[i];
         srt_mover *m = s->mover;
         if (m && m->asking &&
-            ((waits_for_replicas(m) && !srt_written_stands(n, &m->written)) ||
+            (((waits_for_replicas(m) || srt_move_is_bound(n, m)) && !srt_written_stands(n, &m->written)) ||
              (m->step == SRT_MOVE_OUT && !srt_written_stands(n, &m->scanned))))
             srt_move_anew(n, s, SRT_MOVE_RETRY_MS, now);
     }

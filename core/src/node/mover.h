@@ -121,7 +121,7 @@ void srt_move_anew(srt_node *node, srt_shard *shard, int64_t pause_ms, int64_t n
 /* The mover sends nothing for rest_ms, so that jobs and other movers get their turn. */
 void srt_move_rest(srt_node *node, srt_shard *shard, int64_t rest_ms, int64_t now);
 /*
- * The same behind what took so long: four times as long if jobs of the node have ended since it did so last, or else
+ * The same behind what took so long: eight times as long if jobs of the node have ended since it did so last, or else
  * not at all. In a move most jobs are of other shards than those that ids leave.
  */
 void srt_move_rest_behind(srt_node *node, srt_shard *shard, int64_t took_ms, int64_t now);
@@ -140,6 +140,8 @@ void srt_move_scan_begin(srt_mover *mover);
 int srt_move_is_list(srt_node *node, srt_shard *shard, const srt_reply *reply, size_t count, int64_t now);
 
 /* mover_batch.c */
+/* Is the mover's step lost with the connection of the step before? */
+int srt_move_is_bound(const srt_node *node, const srt_mover *mover);
 void srt_move_batch_send(srt_node *node, srt_shard *shard, int64_t now);
 void srt_move_batch_answered(srt_node *node, srt_shard *shard, const srt_reply *reply, int64_t now);
 void srt_move_opened(srt_node *node, srt_shard *shard, const srt_reply *reply, int64_t now);

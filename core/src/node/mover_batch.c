@@ -7,6 +7,7 @@
 
 #define BATCH_SHORT_MS 10      /* a batch that took less is followed by one twice as large */
 #define BATCH_LONG_MS 40       /* and one that took more by one half as large: ids stand still for less than 50 ms */
+#define BATCH_WAITS 8          /* unless it is more than 8 times what its own calls took */
 #define BATCH_STEP 10          /* ids by which any other is followed by a larger one */
 #define BATCH_ID_US 100        /* of Redis that an id takes at most, its departure and its arrival */
 #define BATCH_BYTES_OF_A_US 40 /* of what is stored of it: as many take a microsecond more */
@@ -106,14 +107,36 @@ static srt_request *departed_request(srt_node *n, srt_shard *s)
     return r;
 }
 
+/*
+ * Where one Redis has all shards, replicas get what is written in the order in which it was written, so a step that
+ * goes over the connection of the step before needs no replica to have that. Slices go the usual way: they are written
+ * before the arrival that looks at them.
+ */
+static int is_ordered(const srt_node *n, const srt_mover *m)
+{
+    return !n->cluster.many && !m->has_slices && !m->finishes;
+}
+
+int srt_move_is_bound(const srt_node *n, const srt_mover *m)
+{
+    return (m->step == SRT_MOVE_ARRIVE || m->step == SRT_MOVE_DEPARTED) && is_ordered(n, m);
+}
+
 void srt_move_batch_send(srt_node *n, srt_shard *s, int64_t now)
 {
     srt_mover *m = s->mover;
-    srt_request *r = m->step == SRT_MOVE_SLICE_OUT  ? slice_out_request(n, s)
-                     : m->step == SRT_MOVE_SLICE_IN ? slice_in_request(n, s)
-                     : m->step == SRT_MOVE_ARRIVE   ? arrive_request(n, s)
-                     : m->step == SRT_MOVE_DEPARTED ? departed_request(n, s)
-                                                    : depart_request(n, s);
+    srt_request *r;
+    if (srt_move_is_bound(n, m) && !srt_written_stands(n, &m->written)) {
+        srt_move_anew(n, s, SRT_MOVE_RETRY_MS, now);
+        return;
+    }
+    r = m->step == SRT_MOVE_SLICE_OUT  ? slice_out_request(n, s)
+        : m->step == SRT_MOVE_SLICE_IN ? slice_in_request(n, s)
+        : m->step == SRT_MOVE_ARRIVE   ? arrive_request(n, s)
+        : m->step == SRT_MOVE_DEPARTED ? departed_request(n, s)
+                                       : depart_request(n, s);
+    if (r && srt_move_is_bound(n, m))
+        srt_written_bind(n, &m->written, r);
     if (m->step == SRT_MOVE_ASK || m->step == SRT_MOVE_OPEN || m->step == SRT_MOVE_CATCH) {
         m->opened_at = now;
         m->caught = m->step == SRT_MOVE_CATCH;
@@ -236,7 +259,12 @@ void srt_move_opened(srt_node *n, srt_shard *s, const srt_reply *reply, int64_t 
         return;
     }
     forget_sent(n, m);
-    srt_move_make_sure(n, s, SRT_MOVE_OPENED, now);
+    if (is_ordered(n, m)) {
+        srt_written_note(n, &m->written);
+        srt_move_bring(n, s, now);
+    } else {
+        srt_move_make_sure(n, s, SRT_MOVE_OPENED, now);
+    }
 }
 
 /* ---- Each destination ------------------------------------------------------------------------ */
@@ -319,6 +347,7 @@ static void slices_missing(srt_node *n, srt_shard *s, int64_t now)
 /* {OK}, {AGAIN}: it was there already, {MORE}: to be sent again, {SLICES, id}: payloads are missing */
 static void arrived(srt_node *n, srt_shard *s, const srt_reply *reply, int64_t now)
 {
+    const srt_mover *m = s->mover;
     const srt_token *t = reply->tokens;
     if (!srt_move_is_list(n, s, reply, 1, now))
         return;
@@ -326,6 +355,8 @@ static void arrived(srt_node *n, srt_shard *s, const srt_reply *reply, int64_t n
         srt_move_go(n, s, SRT_MOVE_ARRIVE, now);
     else if (srt_token_is(&t[1], "SLICES"))
         slices_missing(n, s, now);
+    else if (is_ordered(n, m))
+        srt_move_arrived(n, s, now);
     else
         srt_move_make_sure(n, s, SRT_MOVE_ARRIVED, now);
 }
@@ -336,25 +367,26 @@ void srt_move_arrived(srt_node *n, srt_shard *s, int64_t now)
 }
 
 /*
- * Beside full load most of the time of a batch is that of other calls, whatever its size: so the limit rises again,
- * little by little, also if no batch is short.
- */
-static unsigned next_limit(unsigned limit, int64_t took)
-{
-    if (took > BATCH_LONG_MS)
-        return limit / 2 > BATCH_LEAST ? limit / 2 : BATCH_LEAST;
-    limit += took < BATCH_SHORT_MS ? limit : BATCH_STEP;
-    return limit < BATCH_MOST ? limit : BATCH_MOST;
-}
-
-/*
- * What the mover rests behind: the time that its calls took of Redis, as far as that is known. Beside full load a batch
- * waits for other calls most of the time, and a mover that rested behind that as well would move next to nothing.
+ * The time that the calls of a batch took of Redis, as far as that is known. Beside full load a batch waits for other
+ * calls most of the time, and a mover that rested behind that as well would move next to nothing.
  */
 static int64_t time_of_redis(const srt_mover *m, int64_t took)
 {
     int64_t cost = m->cost_us / 1000 + 1;
     return m->has_slices || took < cost ? took : cost;
+}
+
+/* Where a batch took long because it waited for other calls, smaller ones would take as long, so it stays as it is. */
+static unsigned next_limit(const srt_mover *m, int64_t took)
+{
+    unsigned limit = m->limit;
+    if (took > BATCH_LONG_MS) {
+        if (BATCH_WAITS * time_of_redis(m, took) < took)
+            return limit;
+        return limit / 2 > BATCH_LEAST ? limit / 2 : BATCH_LEAST;
+    }
+    limit += took < BATCH_SHORT_MS ? limit : BATCH_STEP;
+    return limit < BATCH_MOST ? limit : BATCH_MOST;
 }
 
 /*
@@ -371,7 +403,7 @@ static void batch_ended(srt_node *n, srt_shard *s, int64_t now)
         catch_ended(n, s, now);
     } else {
         if (!m->has_slices || took > BATCH_LONG_MS)
-            m->limit = next_limit(m->limit, took);
+            m->limit = next_limit(m, took);
         srt_move_rest_behind(n, s, time_of_redis(m, took), now);
     }
     n->moves.table->choose(n, s, now);

@@ -19,15 +19,11 @@ static srt_request *lift_request(srt_node *n, srt_shard *s)
 /* On the connection on which the scan began, and lost with it: a failover may have brought an id back. */
 static srt_request *out_request(srt_node *n, srt_shard *s)
 {
-    const srt_mover *m = s->mover;
     srt_request *r = srt_move_request(n, s, s->index, srt_script_out);
-    size_t i;
     if (!r)
         return NULL;
-    srt_request_text(r, m->mark);
-    for (i = 0; i < n->cluster.peer_count; i++)
-        if (n->cluster.peers[i]->number == m->scanned.peer)
-            srt_request_route(r, SRT_ROUTE_CONNECTION, n->cluster.peers[i]);
+    srt_request_text(r, s->mover->mark);
+    srt_written_bind(n, &s->mover->scanned, r);
     return r;
 }
 

@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-#define MOVE_REST 4 /* times as long as something took, while jobs of the node end */
+#define MOVE_REST 8 /* times as long as something took, while jobs of the node end */
 #define MOVE_REST_MOST_MS 400
 
 /* ---- Ids ------------------------------------------------------------------------------------- */

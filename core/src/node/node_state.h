@@ -501,6 +501,8 @@ int srt_node_adopt(srt_node *node, size_t worker, const char *text, int64_t now)
 /* replicas.c: the connection whose answer is taken. */
 void srt_written_note(const srt_node *node, srt_written *written);
 int srt_written_stands(const srt_node *node, const srt_written *written); /* that connection has not ended */
+/* A script that is sent on that connection, which stands, and is lost with it. */
+void srt_written_bind(const srt_node *node, const srt_written *written, srt_request *request);
 /*
  * Asks whether a replica has it. `like` says what the requests are for (kind, place, part, subject, number); their
  * answers go to srt_sure_answered, which may ask once more. An answer does not come if the connection ends.

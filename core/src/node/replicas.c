@@ -28,6 +28,11 @@ int srt_written_stands(const srt_node *n, const srt_written *w)
     return written_peer(n, w) != NULL;
 }
 
+void srt_written_bind(const srt_node *n, const srt_written *w, srt_request *r)
+{
+    srt_request_route(r, SRT_ROUTE_CONNECTION, written_peer(n, w));
+}
+
 static srt_sure sure_send(srt_node *n, const srt_written *w, const srt_request *like, int waits)
 {
     srt_redis *p = written_peer(n, w);
