@@ -393,12 +393,12 @@ static void test_a_push_to_one_redis_has_the_old_shard_looked_into(void **state)
     seriatim_client *c = client_that_pushes(3, TO_ONE_REDIS);
     (void)state;
     shows(c, 1, "seriatim:{Q/1}:state");
-    shows(c, 1, "2 unless 0,0,0\r\n");
+    shows(c, 1, "2 unless 0:3\r\n");
     sends(c, 3, "text");
     hears_times(c, 1, "-GENERATION 1\r\n"); /* one of the two shards was not turned yet */
     assert_true(srt_client_sleeps(c) >= 0);
     srt_client_wake(c);
-    shows(c, 1, "2 unless 0,0,0\r\n");
+    shows(c, 1, "2 unless 0:3\r\n");
     sends(c, 3, "text");
     hears_times(c, 1, "$5\r\n3 2 1\r\n");
     push_ends(c, 2, 1);
@@ -422,15 +422,14 @@ static void test_jobs_whose_id_is_in_the_old_shard_go_there_in_their_order(void 
     push_ends(c, 999, 2);
 }
 
-/* Each costs Redis six commands. */
-static void test_a_call_looks_into_few_of_many_old_shards(void **state)
+/* Begins a push of `count` jobs with the ids id-0, id-1 and so on. `layout`: the answer of Redis. */
+static seriatim_client *client_that_pushes_ids(int count, const char *layout)
 {
     seriatim_client *c = connected_client(2);
     char id[16];
     int i;
-    (void)state;
     assert_int_equal(seriatim_push_begin(c, 0), SERIATIM_OK);
-    for (i = 0; i < 300; i++) {
+    for (i = 0; i < count; i++) {
         seriatim_job job;
         seriatim_job_init(&job);
         job.id = id;
@@ -441,7 +440,30 @@ static void test_a_call_looks_into_few_of_many_old_shards(void **state)
     }
     assert_int_equal(seriatim_push_send(c), SERIATIM_OK);
     sends(c, 1, "seriatim:{Q}:layout");
-    hears_times(c, 1, "$13\r\n7 1 4 201 201\r\n");
+    hears_times(c, 1, layout);
+    return c;
+}
+
+/* id-0 to id-3 and id-8 and id-9 are of shard 0 of 2, and id-4 to id-7 of shard 1. */
+static void test_the_jobs_of_an_old_shard_follow_one_another(void **state)
+{
+    seriatim_client *c = client_that_pushes_ids(10, "$9\r\n7 1 4 2 2\r\n");
+    (void)state;
+    shows(c, 1, "2 unless -:6,1:4\r\n");
+    sends(c, 10, "text");
+    hears_times(c, 1, "$18\r\n10 9 0 lnnnnnnnnnh\r\n");
+    shows(c, 1, "2 here");
+    shows(c, 1, "id-7");
+    sends(c, 1, "text");
+    hears_times(c, 1, "$6\r\n1 0 1 \r\n");
+    push_ends(c, 9, 1);
+}
+
+/* Each costs Redis six commands. */
+static void test_a_call_looks_into_few_of_many_old_shards(void **state)
+{
+    seriatim_client *c = client_that_pushes_ids(300, "$13\r\n7 1 4 201 201\r\n");
+    (void)state;
     sends(c, 200, "text");
     hears_times(c, 1, "$9\r\n200 200 0\r\n");
     sends(c, 100, "text");
@@ -454,12 +476,12 @@ static void test_what_a_lost_master_said_of_an_id_does_not_count(void **state)
 {
     seriatim_client *c = client_that_pushes(1, WITH_A_REPLICA);
     (void)state;
-    sends(c, 1, "2 unless 0");
+    sends(c, 1, "2 unless 0:1\r\n");
     hears_times(c, 1, "$8\r\n1 0 0 lh\r\n");
     sends(c, 1, "WAIT");
     srt_client_disconnected(c);
     assert_int_equal(srt_client_connected(c, NULL, NULL, 0), SERIATIM_OK);
-    sends(c, 1, "2 unless 0");
+    sends(c, 1, "2 unless 0:1\r\n");
     hears_times(c, 1, "$5\r\n1 1 0\r\n");
     sends(c, 1, "WAIT");
     hears_times(c, 1, ":1\r\n");
@@ -499,6 +521,7 @@ int main(void)
         cmocka_unit_test(test_a_push_of_few_jobs_or_of_an_outbox_does_not_ask),
         cmocka_unit_test(test_a_push_to_one_redis_has_the_old_shard_looked_into),
         cmocka_unit_test(test_jobs_whose_id_is_in_the_old_shard_go_there_in_their_order),
+        cmocka_unit_test(test_the_jobs_of_an_old_shard_follow_one_another),
         cmocka_unit_test(test_a_call_looks_into_few_of_many_old_shards),
         cmocka_unit_test(test_what_a_lost_master_said_of_an_id_does_not_count),
         cmocka_unit_test(test_a_push_to_a_closed_shard_waits_until_it_is_turned),

@@ -40,9 +40,10 @@ static const rsim_control controls[] = {
      "1 end\n"
      "end\n",
      RSIM_LAYOUT_WRITTEN, 1},
-    {"a push does not look into the old shard", "push", "if noted[i] ~= 'm' then", "if false then", RSIM_DEPARTED, 0},
-    {"a push takes what is on its way for moved", "push", "if noted[i] ~= 'm' then", "if not noted[i] then",
-     RSIM_DEPARTED, 1},
+    {"a push does not look into the old shard", "push", "if old[i] or noted and noted[i] ~= 'm' then", "if false then",
+     RSIM_DEPARTED, 0},
+    {"a push takes what is on its way for moved", "push", "noted and noted[i] ~= 'm' then",
+     "noted and not noted[i] then", RSIM_DEPARTED, 1},
     {"an id that is there is not found by its name alone", "absent", "< #ids or", "< 0 or", RSIM_DEPARTED, 0},
     {"a batch arrives again", "arrive", "local is_again = sequence > 0 and", "local is_again = sequence < 0 and",
      RSIM_ARRIVED, 0},

@@ -203,10 +203,10 @@ class WorstCalls
 
     def message_pack(ids) = [0xdc, ids.size].pack("Cn") + ids.map { |id| [0xda, id.bytesize].pack("Cn") + id }.join
 
-    # In as many calls as the script wants. width: behind UNLESS follows the old shard of each job.
+    # In as many calls as the script wants. width: behind UNLESS follow the old shard of the jobs and their number.
     def pushed(name, names, width, prefix)
       until names.empty?
-        step = width == UNLESS ? "#{width} #{(["0"] * names.size).join(",")}" : width
+        step = width == UNLESS ? "#{width} 0:#{names.size}" : width
         arguments = [@scripts.next_sequence, "list", "keep", step, 0, *names.flat_map { |id| [id, "y" * 30] }]
         names = names.drop(measure(name, :push, *arguments, more: ["#{prefix}push:c"], on: prefix).to_i)
       end

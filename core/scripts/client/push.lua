@@ -16,8 +16,8 @@
 -- While ids move, ' here' follows the number of values in a push to the shard that the ids leave: of ids that are not there nothing is
 --   written; 'l' is then given unless all jobs are new, with m: the id is not there, g: it is on its way, and before it 'k' and the tick of the shard. Behind that a
 --   push to the new shard has ' ' and this tick after the number of values, so that arrivals and fences of the id rise.
---   Or ' unless ' follows it, and of each job the number of its old shard, '-' if the id stays, separated by commas (unless.lua): 'l' is then
---   given if an id is still in its old shard or on its way from it, with h for each job that was not written for that.
+--   Or ' unless ' follows it, and 'OLD:COUNT', separated by commas: the next COUNT jobs come from the old shard OLD, '-' if their ids stay
+--   (unless.lua). 'l' is then given if an id is still in its old shard or on its way from it, with h for each job that was not written for that.
 -- Error replies: STALE push (a later sequence came first: this one is an echo of a dead connection)
 -- include: unless hand_over push_token push_jobs
 call('SET', KEYS[16], SEQUENCE .. ' ' .. answer, 'PX', 60000)

@@ -10,12 +10,12 @@
 -- stands before 'k' and 'l', whose letter they are
 -- Error replies: STALE push (a later sequence came first: this one is an echo of a dead connection)
 -- include: push_token
-local ARGV, outbox = ARGV, {lows = PREFIX .. 'outboxes', name = sub(KEYS[17], #PREFIX + 8)}
+local ARGV, given = ARGV, {outbox = {lows = PREFIX .. 'outboxes', name = sub(KEYS[17], #PREFIX + 8)}}
 
 -- Notes the jobs that were taken (score, member, ...), and forgets numbers below the mark. Writes something in any case: WAIT waits for
 -- what its own connection has written.
-function outbox.note(members)
-  local FORGOTTEN = 2000 -- numbers that a call removes
+function given.outbox.note(members)
+  local FORGOTTEN, outbox = 2000, given.outbox -- numbers that a call removes
   if outbox.last then
     call('SET', KEYS[17], format('%.0f', max(outbox.last, tonumber(members[#members - 1] or 0))))
     return
@@ -28,7 +28,7 @@ function outbox.note(members)
 end
 
 do -- a block of its own: Lua allows 200 local variables, and push_jobs has nearly as many
-  local LARGEST, total, numbers, taken = 2 ^ 53, (#ARGV - 7) / 4, {}, {}
+  local LARGEST, total, numbers, taken, outbox = 2 ^ 53, (#ARGV - 7) / 4, {}, {}, given.outbox
   local width, step = string.match(ARGV[5], '^(%d+)(.*)$')
   local function is_number(number, least) return number and number >= least and number <= LARGEST end
   if (width ~= '3' and width ~= '23') or total < 1 or total % 1 ~= 0 then return error_reply('ERR wrong number of arguments') end
@@ -54,11 +54,11 @@ do -- a block of its own: Lua allows 200 local variables, and push_jobs has near
   end
 
   local kept, places = {unpack(ARGV, 1, 6)}, {}
-  kept.numbers = {}
+  given.numbers = {}
   for i = 1, total do
     local number = numbers[i]
     if not (taken[number] or number < outbox.low or outbox.last and number <= outbox.last) then
-      kept.numbers[#kept.numbers + 1], places[#places + 1] = number, i
+      given.numbers[#given.numbers + 1], places[#places + 1] = number, i
       for at = 4 + 4 * i, 6 + 4 * i do kept[#kept + 1] = ARGV[at] end
     end
   end
@@ -69,7 +69,7 @@ do -- a block of its own: Lua allows 200 local variables, and push_jobs has near
   end
   if #places < total then
     places[#places + 1] = total + 1
-    kept.given_at = places
+    given.at = places
   end
   ARGV = kept
 end
@@ -79,10 +79,10 @@ do
   local members = {}
   for i = 1, n do
     if not (elsewhere and elsewhere[i]) then
-      members[#members + 1], members[#members + 2] = format('%.0f', ARGV.numbers[i]), pack('>d', ARGV.numbers[i]) .. ids[i]
+      members[#members + 1], members[#members + 2] = format('%.0f', given.numbers[i]), pack('>d', given.numbers[i]) .. ids[i]
     end
   end
-  outbox.note(members)
+  given.outbox.note(members)
 end
 call('SET', KEYS[16], SEQUENCE .. ' ' .. answer, 'PX', 60000)
 return answer

@@ -15,8 +15,8 @@
 -- claim writes: a history, scheduled payloads of the id (unique), poppers that wait, a shard that is paused, in doubt or unfinished.
 --
 -- While ids move, an id that stays in the shard, or has moved to it (unless.lua), is handed over, too. One that leaves is never new here.
-if held < window and wake > now and #ARGV == 8 and ARGV[5] == '2' and ARGV[6] == '0' and history == 0 and ARGV[4] ~= 'unique'
-  and flags % FLAG_SOURCE == 0 and asleep <= now and #ARGV[8] <= PLAIN_BYTES and not ARGV.elsewhere then
+if held < window and wake > now and #ARGV == 8 and (given.width or ARGV[5]) == '2' and ARGV[6] == '0' and history == 0 and ARGV[4] ~= 'unique'
+  and flags % FLAG_SOURCE == 0 and asleep <= now and #ARGV[8] <= PLAIN_BYTES and not given.elsewhere then
   -- include apart: channel
   local is_room = held + call('HLEN', RUNNING) - 1 < window
   local listeners = is_room and redis.pcall('PUBSUB', 'NUMSUB', channel)[2] or 0 -- an ACL user may lack the command

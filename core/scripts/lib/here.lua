@@ -3,13 +3,13 @@
 -- a shard any more, so what is not there will never be. Whoever includes this has refused a shard without a state, which is of no
 -- generation yet and takes jobs of any.
 
--- Notes which ids are not in the shard with this prefix (m), or in a batch that is on its way (g). old: their records in its jobs. bare:
--- the keys below are known to be absent. Returns how many.
+-- Notes which ids are not in the shard with this prefix (m), or in a batch that is on its way (g). old: their records in its jobs.
+-- Returns how many.
 -- Most ids have nothing here, and each look-up costs as much as a job, so what is empty is not searched.
-local function find_elsewhere(prefix, ids, old, noted, bare)
+local function find_elsewhere(prefix, ids, old, noted)
   local LEFT, DEAD, SCORES, SCHED, FEW = prefix .. 'leaving', prefix .. 'dead', prefix .. 'scores', prefix .. 'sched:', 512
   local count = 0
-  if bare or call('EXISTS', LEFT, DEAD, SCORES, prefix .. 'scheduled') == 0 then
+  if call('EXISTS', LEFT, DEAD, SCORES, prefix .. 'scheduled') == 0 then
     for i = 1, #ids do
       if not old[i] then noted[i], count = 'm', count + 1 end
     end

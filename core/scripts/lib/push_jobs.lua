@@ -1,10 +1,11 @@
--- library: push_jobs - writes the jobs of a push and saves the state. KEYS and ARGV are those of push.lua. If jobs of the call were left out
--- of ARGV, which count as taken, ARGV.given_at has the places that the others had, and behind them one more than the number of all. Afterwards n is the
--- number of ARGV's jobs that are taken, and `answer` is push.lua's.
-local FOLD, WAITING, WIDTH = ARGV[3], ARGV[4], tonumber(ARGV[5])
+-- library: push_jobs - writes the jobs of a push and saves the state. KEYS and ARGV are those of push.lua. `given` is a table of what is
+-- known of them already: width: in place of ARGV[5]; ids; elsewhere: see below; at: jobs of the call were left out of ARGV, which count as taken,
+-- and these are the places that the others had, and behind them one more than the number of all. Afterwards n is the number of ARGV's
+-- jobs that are taken, and `answer` is push.lua's.
+local FOLD, WAITING, WIDTH = ARGV[3], ARGV[4], tonumber(given.width or ARGV[5])
 -- While ids move: by place, m: the id of the job is not here; g: it is on its way; h: it is still in its old shard (unless.lua). away: how
 -- many jobs that are; here: this is the old shard.
-local elsewhere = ARGV.elsewhere
+local elsewhere = given.elsewhere
 if not WIDTH then
   local width, step = string.match(ARGV[5], '^(%d+) (%w+)$')
   WIDTH = tonumber(width)
@@ -23,8 +24,8 @@ if n % 1 ~= 0 then return error_reply('ERR wrong number of arguments') end
 history = tonumber(ARGV[6])
 if not (history and history >= 0 and history <= HISTORY_MOST) then return error_reply('ERR wrong history') end
 events = history > 0 and {} or nil
-local ids = {}
-for i = 1, n do ids[i] = ARGV[7 + WIDTH * (i - 1)] end
+local ids = given.ids or {}
+for i = #ids + 1, n do ids[i] = ARGV[7 + WIDTH * (i - 1)] end
 local old = call('HMGET', JOBS, unpack(ids))
 if elsewhere and elsewhere.here then
   -- include: here
@@ -256,7 +257,7 @@ if rest[1] then
       local r, at, text = job(i)
       if r.word == 'unique' and is_scheduled == nil then is_scheduled = call('ZCARD', SCHED .. id) > 0 end
       if r.word == 'reject' and waits or r.word == 'unique' and (waits or runs or is_scheduled) then
-        refused_places[#refused_places + 1] = ARGV.given_at and ARGV.given_at[i] or i
+        refused_places[#refused_places + 1] = given.at and given.at[i] or i
         tell(i, EVENT_REFUSED)
       elseif at then
         schedule(id, pack('>d', base + i), math.floor(at), text)
@@ -323,7 +324,7 @@ for i = 1, events and n or 0 do
   if not (elsewhere and elsewhere[i]) then events[#events + 1] = {ids[i], kind, number} end
 end
 -- include: save
-local all_taken = ARGV.given_at and ARGV.given_at[n + 1] - 1 or n
+local all_taken = given.at and given.at[n + 1] - 1 or n
 local answer = all_taken .. ' ' .. new .. ' ' .. folded
 if refused_places[1] then answer = answer .. ' ' .. table.concat(refused_places, ' ') end
 if scheduled > 0 then answer = answer .. ' s' .. scheduled end
@@ -334,8 +335,8 @@ if elsewhere and elsewhere.away == n and n == all_taken then
   answer = answer .. ' l' .. table.concat(elsewhere, '', 1, n)
 elseif (LISTED or elsewhere) and new < n then
   local LETTERS, letters = {[EVENT_FOLDED] = 'f', [EVENT_REFUSED] = 'r', [EVENT_SCHEDULED] = 's', [EVENT_STALE] = 't'}, {}
-  for i = 1, ARGV.given_at and all_taken or 0 do letters[i] = 'o' end
-  for i = 1, n do letters[ARGV.given_at and ARGV.given_at[i] or i] = elsewhere and elsewhere[i] or told and told[i] and LETTERS[told[i][1]] or 'n' end
+  for i = 1, given.at and all_taken or 0 do letters[i] = 'o' end
+  for i = 1, n do letters[given.at and given.at[i] or i] = elsewhere and elsewhere[i] or told and told[i] and LETTERS[told[i][1]] or 'n' end
   answer = answer .. ' l' .. table.concat(letters)
 end
 if NAMED then answer = answer .. format(' a%.0f', base) end

@@ -2,6 +2,7 @@
 #include "client/push.h"
 
 #include <limits.h>
+#include <string.h>
 
 #define PUSH_CHUNK_BYTES ((size_t)512 * 1024) /* of a chunk of more than one job */
 
@@ -41,14 +42,28 @@ static void push_count_lanes(const srt_push *p, const srt_queue *queue, unsigned
         starts[i + 1] += starts[i];
 }
 
-/* Afterwards starts[lane] is the end of that lane. */
-static void push_sort_places(const srt_push *p, const srt_queue *queue, size_t *starts)
+/* Those of an old shard follow one another, so that a call looks into each once. starts has old_count + 1 zeros. */
+static void push_order_by_old_shard(const srt_push *p, size_t *starts, size_t *order)
+{
+    size_t i;
+    for (i = 0; i < p->job_count; i++)
+        starts[p->jobs[i].crc % p->old_count + 1]++;
+    for (i = 0; i < p->old_count; i++)
+        starts[i + 1] += starts[i];
+    for (i = 0; i < p->job_count; i++)
+        order[starts[p->jobs[i].crc % p->old_count]++] = i;
+    memset(starts, 0, (p->old_count + 1) * sizeof *starts);
+}
+
+/* Afterwards starts[lane] is the end of that lane. order: of the jobs, NULL: as they are. */
+static void push_sort_places(const srt_push *p, const srt_queue *queue, size_t *starts, const size_t *order)
 {
     size_t i;
     for (i = 0; i < p->job_count; i++) {
-        unsigned lane = push_lane(p, queue, &p->jobs[i]);
+        size_t place = order ? order[i] : i;
+        unsigned lane = push_lane(p, queue, &p->jobs[place]);
         if (lane != PUSH_NO_LANE)
-            p->places[starts[lane]++] = i;
+            p->places[starts[lane]++] = place;
     }
 }
 
@@ -88,12 +103,15 @@ static int push_cut(const seriatim_allocator *mem, srt_push *p, unsigned lanes, 
 static int push_sort_and_cut(const seriatim_allocator *mem, srt_push *p, const srt_queue *queue)
 {
     unsigned lanes = srt_queue_addressed(queue) * SRT_PUSH_STEPS;
-    size_t size = ((size_t)lanes + 1) * sizeof(size_t), *starts = srt_alloc(mem, size);
-    int status;
+    int looks = queue->old_count && !p->old_first, status;
+    size_t size = ((size_t)lanes + 1 + (looks ? p->job_count : 0)) * sizeof(size_t), *starts = srt_alloc(mem, size);
+    size_t *order = looks && starts ? starts + lanes + 1 : NULL;
     if (!starts)
         return SERIATIM_NOMEM;
+    if (order)
+        push_order_by_old_shard(p, starts, order);
     push_count_lanes(p, queue, lanes, starts);
-    push_sort_places(p, queue, starts);
+    push_sort_places(p, queue, starts, order);
     status = push_cut(mem, p, lanes, starts);
     srt_free(mem, starts, size);
     return status;

@@ -39,18 +39,20 @@ static void push_outbox_arg(const srt_push *p, const srt_bytes *prefix, srt_requ
 #define PUSH_REMEMBERS 20 /* more: jobs whose score is not above the remembered one are stale */
 #define PUSH_LISTED 40    /* more: the answer has a letter for each job */
 
-/* The width, and the old shards of the jobs. */
+/* The width, and the old shards of the jobs, each with the number of its jobs, which follow one another. */
 static void push_unless_arg(const srt_push *p, const srt_push_chunk *chunk, int64_t width, srt_request *r)
 {
-    char text[32 + 5 * SRT_PUSH_CHUNK_JOBS]; /* there are at most 4,096 shards */
+    char text[32 + 10 * SRT_PUSH_CHUNK_JOBS]; /* there are at most 4,096 shards, and 1,000 jobs */
     int len = snprintf(text, sizeof text, "%d unless ", (int)width);
-    size_t i;
-    for (i = chunk->first; i < chunk->first + chunk->count; i++) {
+    size_t i, next, end = chunk->first + chunk->count;
+    for (i = chunk->first; i < end; i = next) {
         unsigned from = p->jobs[p->places[i]].crc % p->old_count;
+        for (next = i; next < end && p->jobs[p->places[next]].crc % p->old_count == from; next++)
+            ;
         if (from == chunk->shard)
-            len += snprintf(text + len, sizeof text - (size_t)len, "-,");
+            len += snprintf(text + len, sizeof text - (size_t)len, "-:%u,", (unsigned)(next - i));
         else
-            len += snprintf(text + len, sizeof text - (size_t)len, "%u,", from);
+            len += snprintf(text + len, sizeof text - (size_t)len, "%u:%u,", from, (unsigned)(next - i));
     }
     text[len - 1] = '\0';
     srt_request_text(r, text);
