@@ -23,7 +23,8 @@ if string.find(ARGV[5] or '', ' unless ', 1, true) then
   given.width, given.ids = width, ids
 
   -- include apart: here
-  local is_bare = prefixes[1] and call('EXISTS', unpack(others)) == 0 -- often, and then only jobs can have an id
+  -- Of several old shards, is all but their jobs empty? It often is. Of one, find_elsewhere asks the same.
+  local is_bare = prefixes[2] and call('EXISTS', unpack(others)) == 0
   states = prefixes[1] and call('MGET', unpack(states)) or states
   for k = 1, #prefixes do
     local prefix, first, last, known, latest = prefixes[k], firsts[k], lasts[k], 1, 0
