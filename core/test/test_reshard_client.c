@@ -430,13 +430,8 @@ static seriatim_client *client_that_pushes_ids(int count, const char *layout)
     int i;
     assert_int_equal(seriatim_push_begin(c, 0), SERIATIM_OK);
     for (i = 0; i < count; i++) {
-        seriatim_job job;
-        seriatim_job_init(&job);
-        job.id = id;
-        job.id_len = (size_t)snprintf(id, sizeof id, "id-%d", i);
-        job.payload = "text";
-        job.payload_len = 4;
-        assert_int_equal(seriatim_push_job(c, &job), SERIATIM_OK);
+        snprintf(id, sizeof id, "id-%d", i);
+        assert_int_equal(add_job(c, id, "text"), SERIATIM_OK);
     }
     assert_int_equal(seriatim_push_send(c), SERIATIM_OK);
     sends(c, 1, "seriatim:{Q}:layout");
