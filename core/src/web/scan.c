@@ -27,6 +27,7 @@ typedef struct scan_state {
     int over;           /* more were found than are kept */
     scan_share *shares; /* of each position; NULL unless all shards are looked at */
     size_t shares_cap;
+    unsigned stride; /* from a position to the next one that a look reads */
     int64_t began_us, slices;
     char here[24]; /* the cursor that was sent last */
     /* Of an action while ids move: */
@@ -131,13 +132,25 @@ static void scan_share_out(scan_state *s, scan_share *share, uint64_t *seed)
     snprintf(share->cursor, sizeof share->cursor, "%lu", (unsigned long)(scan_random(seed) & 0xffffffff));
 }
 
+/* About 0.618 of the positions, without a common divisor: steps of this size come to every position once, and the first
+   few of them are spread over all shards. */
+static unsigned scan_stride(unsigned positions)
+{
+    unsigned stride = (unsigned)((uint64_t)positions * 618 / 1000), a, b, rest;
+    for (;; stride++) {
+        for (a = positions, b = stride; b > 0; a = b, b = rest)
+            rest = a % b;
+        if (a == 1)
+            return stride;
+    }
+}
+
 /* The next slice of the next position, in turn, of which something is left to read. None: the look has ended. */
 static int scan_ask_share(seriatim_client *c, scan_state *s)
 {
     const unsigned positions = scan_positions(s);
-    unsigned i;
-    for (i = 0; i < positions; i++) {
-        unsigned at = (s->scan->position + i) % positions;
+    unsigned i, at = s->scan->position;
+    for (i = 0; i < positions; i++, at = (at + s->stride) % positions) {
         const scan_share *share = &s->shares[at];
         if (share->left > 0) {
             s->scan->position = at;
@@ -148,13 +161,15 @@ static int scan_ask_share(seriatim_client *c, scan_state *s)
     return SERIATIM_OK;
 }
 
-/* The time may end before every position had its turn, so each look begins with another one. */
+/* The time may end before every position had its turn, so each look begins with another one, and those that it reads
+   are not neighbours. */
 static int scan_begin_shares(seriatim_client *c, scan_state *s)
 {
     const unsigned positions = scan_positions(s);
     uint64_t seed = (uint64_t)s->scan->now_us;
     unsigned i;
     s->scan->position = (unsigned)(scan_random(&seed) % positions);
+    s->stride = scan_stride(positions);
     s->scan->sample = s->scan->total > s->scan->most;
     for (i = 0; i < positions; i++)
         scan_share_out(s, &s->shares[i], &seed);
@@ -177,7 +192,7 @@ static void scan_take_share(scan_state *s, const srt_token *cursor, int64_t look
         share->left = 0;
     else if (!s->scan->sample && share->left < 1)
         share->left = 1;
-    s->scan->position = (s->scan->position + 1) % scan_positions(s);
+    s->scan->position = (s->scan->position + s->stride) % scan_positions(s);
 }
 
 /* Those that a look without the time to read all of a small queue left over. */
