@@ -27,7 +27,7 @@ typedef struct scan_state {
     int over;           /* more were found than are kept */
     scan_share *shares; /* of each position; NULL unless all shards are looked at */
     size_t shares_cap;
-    unsigned stride; /* from a position to the next one that a look reads */
+    uint64_t seed; /* of the places from which a look at all shards reads */
     int64_t began_us, slices;
     char here[24]; /* the cursor that was sent last */
     /* Of an action while ids move: */
@@ -117,7 +117,7 @@ static uint64_t scan_random(uint64_t *seed)
 
 /* All of a queue with few ids; of another one a part of each position, from a place of the hash that is another in each
    look. HSCAN takes any number for a cursor, because it may have given it while the hash was larger. */
-static void scan_share_out(scan_state *s, scan_share *share, uint64_t *seed)
+static void scan_share_out(scan_state *s, scan_share *share)
 {
     const int64_t total = s->scan->total;
     double part;
@@ -129,28 +129,16 @@ static void scan_share_out(scan_state *s, scan_share *share, uint64_t *seed)
     part = (double)share->total / (double)total;
     share->left = 1 + (int64_t)((part < 1 ? part : 1) * (double)s->scan->most);
     share->rounds = 2;
-    snprintf(share->cursor, sizeof share->cursor, "%lu", (unsigned long)(scan_random(seed) & 0xffffffff));
+    snprintf(share->cursor, sizeof share->cursor, "%lu", (unsigned long)(scan_random(&s->seed) & 0xffffffff));
 }
 
-/* About 0.618 of the positions, without a common divisor: steps of this size come to every position once, and the first
-   few of them are spread over all shards. */
-static unsigned scan_stride(unsigned positions)
-{
-    unsigned stride = (unsigned)((uint64_t)positions * 618 / 1000), a, b, rest;
-    for (;; stride++) {
-        for (a = positions, b = stride; b > 0; a = b, b = rest)
-            rest = a % b;
-        if (a == 1)
-            return stride;
-    }
-}
-
-/* The next slice of the next position, in turn, of which something is left to read. None: the look has ended. */
+/* A slice of a position from the present one on of which something is left to read. None: the look has ended. */
 static int scan_ask_share(seriatim_client *c, scan_state *s)
 {
     const unsigned positions = scan_positions(s);
-    unsigned i, at = s->scan->position;
-    for (i = 0; i < positions; i++, at = (at + s->stride) % positions) {
+    unsigned i;
+    for (i = 0; i < positions; i++) {
+        unsigned at = (s->scan->position + i) % positions;
         const scan_share *share = &s->shares[at];
         if (share->left > 0) {
             s->scan->position = at;
@@ -161,18 +149,16 @@ static int scan_ask_share(seriatim_client *c, scan_state *s)
     return SERIATIM_OK;
 }
 
-/* The time may end before every position had its turn, so each look begins with another one, and those that it reads
-   are not neighbours. */
+/* The time may end before every position had its turn, so a look takes them as they come by chance. */
 static int scan_begin_shares(seriatim_client *c, scan_state *s)
 {
     const unsigned positions = scan_positions(s);
-    uint64_t seed = (uint64_t)s->scan->now_us;
     unsigned i;
-    s->scan->position = (unsigned)(scan_random(&seed) % positions);
-    s->stride = scan_stride(positions);
+    s->seed = (uint64_t)s->scan->now_us;
+    s->scan->position = (unsigned)(scan_random(&s->seed) % positions);
     s->scan->sample = s->scan->total > s->scan->most;
     for (i = 0; i < positions; i++)
-        scan_share_out(s, &s->shares[i], &seed);
+        scan_share_out(s, &s->shares[i]);
     return scan_ask_share(c, s);
 }
 
@@ -192,7 +178,7 @@ static void scan_take_share(scan_state *s, const srt_token *cursor, int64_t look
         share->left = 0;
     else if (!s->scan->sample && share->left < 1)
         share->left = 1;
-    s->scan->position = (s->scan->position + s->stride) % scan_positions(s);
+    s->scan->position = (unsigned)(scan_random(&s->seed) % scan_positions(s));
 }
 
 /* Those that a look without the time to read all of a small queue left over. */
