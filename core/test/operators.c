@@ -34,23 +34,15 @@ long long count_of(const char *command, const char *key)
 
 redisReply *script(const char *text, size_t len, const char *tail, size_t tail_len, ...)
 {
-    static const char *const kinds[] = {"state", "jobs",   "ready",    "due",     "running", "next",   "retry", "dead",
-                                        "died",  "parked", "unproven", "suspect", "overrun", "claims", "-"};
-    static char keys[15][64];
-    const char *argv[64] = {"EVAL", text, "15"};
-    size_t lens[64] = {4, len, 2}, n = 3, i;
+    const char *argv[64] = {"EVAL", text, "2", PREFIX "state", PREFIX "-", "1"};
+    size_t lens[64] = {4, len}, n = 6, i;
     redisReply *reply;
     va_list args;
-    for (i = 0; i < 15; i++) {
-        snprintf(keys[i], sizeof keys[i], PREFIX "%s", kinds[i]);
-        argv[n++] = keys[i];
-    }
-    argv[n++] = "1";
     va_start(args, tail_len);
     while ((argv[n] = va_arg(args, const char *)))
         n++;
     va_end(args);
-    for (i = 3; i < n; i++)
+    for (i = 2; i < n; i++)
         lens[i] = strlen(argv[i]);
     if (tail) {
         lens[n] = tail_len;

@@ -20,14 +20,13 @@ static const char *const foreign_kinds[] = {"jobs", "scheduled", "dead", "scores
 
 void call_begin(shard_call *call, unsigned shard, const char *script, size_t len, const char *generation)
 {
-    static const char *const kinds[] = {"state", "jobs",   "ready",    "due",     "running", "next",   "retry", "dead",
-                                        "died",  "parked", "unproven", "suspect", "overrun", "claims", "-"};
+    static const char *const kinds[] = {"state", "-"};
     size_t i;
     call->count = 0;
     call_text(call, "EVAL");
     call_bytes(call, script, len);
-    call_text(call, "15");
-    for (i = 0; i < 15; i++) {
+    call_text(call, "2");
+    for (i = 0; i < 2; i++) {
         snprintf(call->keys[i], sizeof call->keys[i], "seriatim:{Q/%u}:%s", shard, kinds[i]);
         call_text(call, call->keys[i]);
     }

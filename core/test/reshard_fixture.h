@@ -11,7 +11,7 @@
 typedef struct shard_call {
     const char *argv[CALL_ARGS];
     size_t lens[CALL_ARGS], count;
-    char keys[17][64];
+    char keys[6][64];
 } shard_call;
 
 /* A move of queue Q. generation: that of the layout, as text. */

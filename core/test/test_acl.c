@@ -20,8 +20,7 @@
 #define NODES "seriatim:{/nodes}:"
 #define WORDS 48
 
-static const char *const KINDS[] = {"state", "jobs",   "ready",    "due",     "running", "next",   "retry", "dead",
-                                    "died",  "parked", "unproven", "suspect", "overrun", "claims", "-"};
+static const char *const KINDS[] = {"state", "-"};
 
 /* ---- Users and scripts ---------------------------------------------------------------------- */
 

@@ -28,7 +28,7 @@
 #include "garbage_calls.h"
 
 #define PREFIX "seriatim:{Q/0}:"
-#define MAX_KEYS 17
+#define MAX_KEYS 8
 #define MAX_DUMPS 64
 
 static const struct {
@@ -110,10 +110,7 @@ static int is_of_shard(char kind)
 
 static size_t keys_of(char kind, const char *keys[MAX_KEYS])
 {
-    static const char *const shard[MAX_KEYS] = {
-        PREFIX "state",   PREFIX "jobs",   PREFIX "ready", PREFIX "due",     PREFIX "running",  PREFIX "next",
-        PREFIX "retry",   PREFIX "dead",   PREFIX "died",  PREFIX "parked",  PREFIX "unproven", PREFIX "suspect",
-        PREFIX "overrun", PREFIX "claims", PREFIX "-",     PREFIX "push:me", PREFIX "outbox:o"};
+    static const char *const shard[] = {PREFIX "state", PREFIX "-", PREFIX "push:me", PREFIX "outbox:o"};
     static const char *const nodes[] = {"seriatim:{/nodes}:alive", "seriatim:{/nodes}:info",
                                         "seriatim:{/nodes}:order:n1", "seriatim:{/nodes}:renewed",
                                         "seriatim:{/nodes}:-"};
@@ -121,11 +118,11 @@ static size_t keys_of(char kind, const char *keys[MAX_KEYS])
                                         "seriatim:{Q}:history", "seriatim:{Q}:run_times", "seriatim:{Q}:-"};
     static const char *const ick[] = {ICK "about",  ICK "pset", ICK "again", ICK "held",
                                       ICK "tokens", ICK "ends", ICK "-",     ICK "cset:me"};
-    size_t count = kind == 'S'                  ? 15
+    size_t count = kind == 'S'                  ? 2
                    : kind == 'I'                ? 7
                    : kind == 'J'                ? 8
-                   : kind == 'P'                ? 16
-                   : kind == 'Q'                ? 17
+                   : kind == 'P'                ? 3
+                   : kind == 'Q'                ? 4
                    : kind == 'L'                ? 6
                    : kind == 'B'                ? 5
                    : kind == 'N' || kind == 'H' ? 2

@@ -367,22 +367,13 @@ static void test_what_is_left_of_a_missed_claim_is_answered(void **state)
 /* A push of one job by its script, or by another text. Returns the reply. */
 static redisReply *push_by(const char *script_text, size_t len, const char *sequence, const char *id)
 {
-    static const char *const kinds[] = {"state",   "jobs",   "ready", "due",    "running",  "next",
-                                        "retry",   "dead",   "died",  "parked", "unproven", "suspect",
-                                        "overrun", "claims", "guard", "push:me"};
-    const char *argv[32] = {"EVAL", script_text, "16"};
-    char keys[16][64];
-    size_t lens[32] = {4, len, 2}, n = 3, i;
-    const char *rest[] = {"1", sequence, "merge", "keep", "2", "0", id, "1"};
-    for (i = 0; i < 16; i++) {
-        snprintf(keys[i], sizeof keys[i], PREFIX "%s", kinds[i]);
-        argv[n++] = keys[i];
-    }
-    for (i = 0; i < 8; i++)
-        argv[n++] = rest[i];
-    for (i = 3; i < n; i++)
-        lens[i] = strlen(argv[i]);
-    return redisCommandArgv(server_redis, (int)n, argv, lens);
+    const char *argv[] = {"EVAL", script_text, "3",     PREFIX "state", PREFIX "-", PREFIX "push:me",
+                          "1",    sequence,    "merge", "keep",         "2",        "0",
+                          id,     "1"};
+    size_t lens[sizeof argv / sizeof *argv], i;
+    for (i = 0; i < sizeof argv / sizeof *argv; i++)
+        lens[i] = i == 1 ? len : strlen(argv[i]);
+    return redisCommandArgv(server_redis, (int)i, argv, lens);
 }
 
 static redisReply *push_plainly(const char *sequence, const char *id)

@@ -92,10 +92,8 @@ static int try_push(producer *p, size_t node, unsigned shard, const char *id, co
     if (!c || c->err)
         return 0;
     for (i = 0; i <= SRT_SHARD_KEYS; i++) {
-        const char *kind = i < SRT_SHARD_KINDS    ? srt_shard_kinds[i]
-                           : i == SRT_SHARD_KINDS ? SRT_GUARD
-                                                  : "push:producer";
-        snprintf(keys[i], sizeof keys[i], "seriatim:{moving/%u}:%s", shard, kind);
+        static const char *const kinds[] = {"state", SRT_GUARD, "push:producer"};
+        snprintf(keys[i], sizeof keys[i], "seriatim:{moving/%u}:%s", shard, kinds[i]);
         argv[n++] = keys[i];
     }
     snprintf(count, sizeof count, "%d", (int)n - 3);

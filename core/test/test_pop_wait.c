@@ -356,10 +356,7 @@ static void test_r_settings_2_a_popper_sees_changed_settings(void **state)
 
 static redisReply *call_pop(const char *sequence, const char *ttr)
 {
-    return redis("EVAL %b 16 " PREFIX "state " PREFIX "jobs " PREFIX "ready " PREFIX "due " PREFIX "running " PREFIX
-                 "next " PREFIX "retry " PREFIX "dead " PREFIX "died " PREFIX "parked " PREFIX "unproven " PREFIX
-                 "suspect " PREFIX "overrun " PREFIX "claims " PREFIX "- " PREFIX
-                 "push:c1 1 %s merge 0 %s 10 0 0 25 bury 0",
+    return redis("EVAL %b 3 " PREFIX "state " PREFIX "- " PREFIX "push:c1 1 %s merge 0 %s 10 0 0 25 bury 0",
                  srt_script_text_pop, sizeof srt_script_text_pop, sequence, ttr);
 }
 

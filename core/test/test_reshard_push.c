@@ -138,7 +138,7 @@ static redisReply *answer_of_push(const move *m, const char *sequence, const cha
     shard_call call;
     size_t i;
     CALL(&call, 0, push, NULL);
-    call.argv[2] = "16"; /* keys */
+    call.argv[2] = "3"; /* keys */
     call_text(&call, token);
     for (i = 0; i < sizeof texts / sizeof *texts; i++)
         call_text(&call, texts[i]);
@@ -277,7 +277,7 @@ static void push_by_old_layout(const char *id)
     redisReply *reply;
     size_t i;
     CALL(&call, 0, push, NULL);
-    call.argv[2] = "16"; /* keys */
+    call.argv[2] = "3"; /* keys */
     call_text(&call, token);
     call_text(&call, "1");
     for (i = 0; i < sizeof texts / sizeof *texts; i++)

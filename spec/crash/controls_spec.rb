@@ -186,8 +186,8 @@ RSpec.describe "The checker fails" do
   end
 
   it "F7 when a claim begins with a write that needs memory" do
-    greedy = Mutant.build("worker", "scripts/lib/change.lua" => [["open_for_writing() call('ZREM', DUE, '')",
-                                                              "open_for_writing() call('SETRANGE', DUE .. 'x', 0, 'x')"]])
+    greedy = Mutant.build("worker", "scripts/lib/change.lua" => [["open_for_writing() call('ZREM', PREFIX .. 'due', '')",
+                                                              "open_for_writing() call('SETRANGE', PREFIX .. 'x', 0, 'x')"]])
     kit.queue("Full", shards_count: 4)
     kit.push("Full", ids(200), 1)
     kit.redis.call("CONFIG", "SET", "maxmemory", "1")

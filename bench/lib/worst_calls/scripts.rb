@@ -8,7 +8,7 @@ class Scripts
   ROOT = File.expand_path("../../..", __dir__)
   PREFIX = "seriatim:{Q/0}:"
   OTHER_PREFIX = "seriatim:{Q/1}:"
-  KINDS = %w[state jobs ready due running next retry dead died parked unproven suspect overrun claims -].freeze
+  KINDS = %w[state -].freeze
 
   # Of the layout, which calls name.
   attr_accessor :generation

@@ -1,4 +1,4 @@
--- include: prelude record admin
+-- include: prelude keys record admin
 -- CHECK: proves a slice of what is stored; with repair, mends what can be mended without losing a payload.
 -- KEYS: the shard's
 -- ARGV: 1 generation, 2 part, 3 cursor ('0' at first), 4 '1' to repair, 5.. ids

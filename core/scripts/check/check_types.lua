@@ -4,7 +4,8 @@
 -- ARGV: 1 generation, 2 '1' to repair
 -- Returns as check.lua: {'0', or '1' where the scripts cannot look at the shard, keys looked at, {finding, '', detail, '1' if repaired, ...}, {}}
 local call, format, sub = redis.call, string.format, string.sub
-local TYPES = {'string', 'hash', 'list', 'zset', 'hash', 'hash', 'zset', 'hash', 'zset', 'zset', 'zset', 'zset', 'zset', 'hash'}
+local KINDS = {'state', 'jobs', 'ready', 'due', 'running', 'next', 'retry', 'dead', 'died', 'parked', 'unproven', 'suspect', 'overrun', 'claims'}
+local TYPES = {state = 'string', jobs = 'hash', ready = 'list', running = 'hash', next = 'hash', dead = 'hash', claims = 'hash'} -- others: zset
 local STATE, PREFIX = KEYS[1], sub(KEYS[1], 1, -6)
 local generation, repair = tonumber(ARGV[1]), ARGV[2] == '1'
 local clock = call('TIME')
@@ -20,15 +21,16 @@ local function put_aside(key)
   call('RENAME', key, format('%smisplaced:%s:%.0f', PREFIX, sub(key, #PREFIX + 1), now))
 end
 
-for i = 1, #TYPES do
-  local there = call('TYPE', KEYS[i]).ok
-  if there ~= 'none' and there ~= TYPES[i] then
-    find('type', format('%s is a %s, not a %s', sub(KEYS[i], #PREFIX + 1), there, TYPES[i]), repair)
-    if repair then put_aside(KEYS[i]) else closed = true end
-    if i == 1 then absent = true end
-  elseif i == 1 then
+for i = 1, #KINDS do
+  local kind, wanted = KINDS[i], TYPES[KINDS[i]] or 'zset'
+  local there = call('TYPE', PREFIX .. kind).ok
+  if there ~= 'none' and there ~= wanted then
+    find('type', format('%s is a %s, not a %s', kind, there, wanted), repair)
+    if repair then put_aside(PREFIX .. kind) else closed = true end
+    if kind == 'state' then absent = true end
+  elseif kind == 'state' then
     absent = there == 'none'
-  elseif there ~= 'none' and i ~= 3 then
+  elseif there ~= 'none' and kind ~= 'ready' then
     others = true
   end
 end
@@ -61,18 +63,18 @@ elseif absent and others and not found[1] then
   find('state', 'state is missing', repair)
 end
 if absent and others and repair then
-  local in_doubt = call('EXISTS', KEYS[11], KEYS[12]) > 0
+  local in_doubt = call('EXISTS', PREFIX .. 'unproven', PREFIX .. 'suspect') > 0
   -- While ids leave the shard, its state says so; and an id may have come back to jobs behind a scan, which the mark tells (turn.lua).
   local reshard = PREFIX .. 'reshard'
   local text = call('TYPE', reshard).ok == 'hash' and call('HGET', reshard, '') or ''
   local given, old = string.match(text, '^(%d+) %d+ 4 (%d+) ')
   local is_source = tonumber(given) == generation and tonumber(string.match(PREFIX, '/(%d+)}:$')) < tonumber(old)
   local flags = (in_doubt and 6 or 4) + (is_source and FLAG_SOURCE or 0)
-  call('ZREM', KEYS[4], '')
+  call('ZREM', PREFIX .. 'due', '')
   if is_source then
     -- include apart: raise_mark
   end
   call('SET', STATE, struct.pack(STATE_FORMAT, generation, now, 0, 0, 0, 0, 0, 0, 0, 0,
-    call('HLEN', KEYS[14]), flags, tonumber(call('ZRANGE', PREFIX .. 'scheduled', 0, 0, 'WITHSCORES')[2]) or 9e15, 0, 0, 0, 0, 0, 0, 0))
+    call('HLEN', PREFIX .. 'claims'), flags, tonumber(call('ZRANGE', PREFIX .. 'scheduled', 0, 0, 'WITHSCORES')[2]) or 9e15, 0, 0, 0, 0, 0, 0, 0))
 end
-return {closed and '1' or '0', #TYPES, found, {}}
+return {closed and '1' or '0', #KINDS, found, {}}

@@ -1,4 +1,4 @@
--- include: prelude record admin
+-- include: prelude keys record admin
 -- IMPORT: adds payloads that another queue system held of one id, with what it knew of them. Once: a call is known by its sequence.
 -- KEYS: the shard's
 -- ARGV: 1 generation, 2 fold, 3 id, 4 the record, packed <: 'w' (it waits) or 'd' (it is dead), sequence d, time d (microseconds: when it

@@ -1,8 +1,8 @@
--- include: prelude change
+-- include: prelude keys change
 -- POP: takes the id of a shard that has been due longest as a run of a popper, whoever owns the shard. The record of the id stays in
 -- `jobs`. First it does what a claim does as well: moves scheduled payloads whose deliver_at has come, and ends runs whose time
 -- is over. It also moves some payloads of ids that are uniting: the owner of the shard may be dead, and no other server may come.
--- KEYS: the shard's (prelude), 16 token: the last push, pop or report of this client
+-- KEYS: the shard's (prelude), 3 token: the last push, pop or report of this client
 -- ARGV: 1 generation, 2 sequence of this call, 3 fold, 4 history_per_id, 5 time to run in microseconds (0: the id is done at once),
 --       6 the most payloads of the delivery, 1 to 1,000; 7 '1': the caller is subscribed to the shard's channel and will sleep if
 --       nothing is due; 8 '1': serial_shards, 9 max_retry_count, 10 on_exhausted, with '+' behind it if retries_exhausted is to be told,
@@ -69,7 +69,7 @@ end
 
 -- ---- The same call again ----
 
-local token = call('GET', KEYS[16])
+local token = call('GET', KEYS[3])
 local last, said = string.match(token or '', '^(%d+) (.*)$')
 if last and tonumber(last) > SEQUENCE then return error_reply('STALE pop') end
 if last and tonumber(last) == SEQUENCE then
@@ -77,7 +77,7 @@ if last and tonumber(last) == SEQUENCE then
   if not fence then return cmsgpack.unpack(said) end
   local run, record = call('HGET', RUNNING, id), call('HGET', JOBS, id)
   if not run or sub(run, 2) ~= RUN_POPPED .. fence or not record then return {whole(now), '0'} end
-  call('PEXPIRE', KEYS[16], 60000)
+  call('PEXPIRE', KEYS[3], 60000)
   return (answer_with(fence, id, record, read(record)))
 end
 
@@ -251,6 +251,6 @@ if opened then
   save()
 end
 if answer[3] then
-  call('SET', KEYS[16], ARGV[2] .. ' ' .. (TTR == 0 and cmsgpack.pack(answer) or 'p' .. answer[3] .. ' ' .. answer[4]), 'PX', 60000)
+  call('SET', KEYS[3], ARGV[2] .. ' ' .. (TTR == 0 and cmsgpack.pack(answer) or 'p' .. answer[3] .. ' ' .. answer[4]), 'PX', 60000)
 end
 return answer

@@ -1,7 +1,7 @@
--- include: prelude change
+-- include: prelude keys change
 -- POPPED: a popper reports the result of the id that it took, or changes its run. If the run has ended, is another's, or is over its time,
 -- the report is counted as refused and changes nothing else; a run that is over its time fails here.
--- KEYS: the shard's (prelude), 16 token, as pop.lua's
+-- KEYS: the shard's (prelude), 3 token, as pop.lua's
 -- ARGV: 1 generation, 2 sequence of this call, 3 fold, 4 history_per_id, 5 kind, 6 id, 7 fence, 8 time (microseconds), 9 text,
 --       10 max_retry_count, 11 on_exhausted, with '+' behind it if retries_exhausted is to be told, 12 key, 13 number,
 --       14 remember_score in microseconds, 0 for none, 15 the highest score that was given to a delivered payload, packed >d, '' for none,
@@ -37,11 +37,11 @@ highest = remembers == 1 and #highest == 8 and unpack_struct('>d', highest)
 if highest and highest - highest ~= 0 then return error_reply('ERR wrong arguments') end -- NaN or infinite
 
 do
-  local token = call('GET', KEYS[16])
+  local token = call('GET', KEYS[3])
   local last, said = string.match(token or '', '^(%d+) (.*)$')
   if last and tonumber(last) > SEQUENCE then return error_reply('STALE pop') end
   if last and tonumber(last) == SEQUENCE then
-    call('PEXPIRE', KEYS[16], 60000)
+    call('PEXPIRE', KEYS[3], 60000)
     return tonumber(said) or 0
   end
 end
@@ -195,5 +195,5 @@ end
 if answer == 0 and ARGV[16] ~= '1' then refused = refused + 1 end
 if placed < wake then wake_owner(placed) end
 save()
-call('SET', KEYS[16], ARGV[2] .. ' ' .. answer, 'PX', 60000)
+call('SET', KEYS[3], ARGV[2] .. ' ' .. answer, 'PX', 60000)
 return answer

@@ -1,6 +1,6 @@
 -- include: prelude
 -- PUSH: adds jobs of one shard, folding each into its id. At most 1,000 jobs a call.
--- KEYS: the shard's (prelude), 16 token: what this client pushed last
+-- KEYS: the shard's (prelude), 3 token: what this client pushed last
 -- ARGV: 1 generation, 2 sequence of this call, 3 fold, 4 on_waiting, 5 values a job (see below): 2, or 3 when any has options, or 13: as 3, and
 --       the answer names the arrivals; plus 20 where the queue has remember_score, plus 40 where the answer lists
 --       the outcome of each job; 6 history_per_id, then per job: id, payload, options
@@ -19,6 +19,6 @@
 --   Or ' unless ' follows it, and 'OLD:COUNT', separated by commas: the next COUNT jobs come from the old shard OLD, '-' if their ids stay
 --   (unless.lua). 'l' is then given if an id is still in its old shard or on its way from it, with h for each job that was not written for that.
 -- Error replies: STALE push (a later sequence came first: this one is an echo of a dead connection)
--- include: unless hand_over push_token push_jobs
-call('SET', KEYS[16], SEQUENCE .. ' ' .. answer, 'PX', 60000)
+-- include: unless hand_over push_token keys push_jobs
+call('SET', KEYS[3], SEQUENCE .. ' ' .. answer, 'PX', 60000)
 return answer

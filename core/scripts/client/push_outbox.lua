@@ -1,8 +1,8 @@
--- include: prelude
+-- include: prelude keys
 -- PUSH_OUTBOX: a push of numbered jobs, those of an outbox. The shard keeps the number and id of each job that it took from the outbox, and a
 -- low-water mark: whoever pushes will not push a job of this queue again whose number is below it. A job is not taken whose number is kept or is
 -- below the mark: so a job that is pushed again, however late and by whomever, is there once, also if its id has moved to another shard.
--- KEYS: the shard's (prelude), 16 token: as push's, 17 outbox:NAME zset 8 bytes >d of a number, id -> the number
+-- KEYS: the shard's (prelude), 3 token: as push's, 4 outbox:NAME zset 8 bytes >d of a number, id -> the number
 -- ARGV: as push's with 3 values a job, but 7 the low-water mark, and behind the three values of each job its number: 1 or more, ascending
 -- Beside them: outboxes hash NAME -> low-water mark. Where that has none, the last job's number may be all that is kept: an
 -- earlier version wrote it, as a string; it stands for all numbers up to it, until the mark is above it.
@@ -10,21 +10,21 @@
 -- stands before 'k' and 'l', whose letter they are
 -- Error replies: STALE push (a later sequence came first: this one is an echo of a dead connection)
 -- include: push_token
-local ARGV, given = ARGV, {outbox = {lows = PREFIX .. 'outboxes', name = sub(KEYS[17], #PREFIX + 8)}}
+local ARGV, given = ARGV, {outbox = {lows = PREFIX .. 'outboxes', name = sub(KEYS[4], #PREFIX + 8)}}
 
 -- Notes the jobs that were taken (score, member, ...), and forgets numbers below the mark. Writes something in any case: WAIT waits for
 -- what its own connection has written.
 function given.outbox.note(members)
   local FORGOTTEN, outbox = 2000, given.outbox -- numbers that a call removes
   if outbox.last then
-    call('SET', KEYS[17], format('%.0f', max(outbox.last, tonumber(members[#members - 1] or 0))))
+    call('SET', KEYS[4], format('%.0f', max(outbox.last, tonumber(members[#members - 1] or 0))))
     return
   end
-  if outbox.is_old then call('DEL', KEYS[17]) end
-  if members[1] then call('ZADD', KEYS[17], unpack(members)) end
+  if outbox.is_old then call('DEL', KEYS[4]) end
+  if members[1] then call('ZADD', KEYS[4], unpack(members)) end
   call('HSET', outbox.lows, outbox.name, format('%.0f', outbox.low))
-  local below = call('ZRANGEBYSCORE', KEYS[17], '-inf', format('(%.0f', outbox.low), 'LIMIT', 0, FORGOTTEN)
-  if below[1] then call('ZREM', KEYS[17], unpack(below)) end
+  local below = call('ZRANGEBYSCORE', KEYS[4], '-inf', format('(%.0f', outbox.low), 'LIMIT', 0, FORGOTTEN)
+  if below[1] then call('ZREM', KEYS[4], unpack(below)) end
 end
 
 do -- a block of its own: Lua allows 200 local variables, and push_jobs has nearly as many
@@ -40,16 +40,16 @@ do -- a block of its own: Lua allows 200 local variables, and push_jobs has near
   local kept_low, low = call('HGET', outbox.lows, outbox.name), tonumber(ARGV[7])
   if not is_number(low, 0) or kept_low and not is_number(tonumber(kept_low), 0) then return error_reply('ERR wrong low-water mark of an outbox') end
   outbox.low = max(low, kept_low and tonumber(kept_low) or 0)
-  outbox.is_old = not kept_low and call('TYPE', KEYS[17]).ok == 'string'
+  outbox.is_old = not kept_low and call('TYPE', KEYS[4]).ok == 'string'
   if outbox.is_old then
-    local last = tonumber(call('GET', KEYS[17]))
+    local last = tonumber(call('GET', KEYS[4]))
     if not is_number(last, 0) then return error_reply('ERR wrong number of an outbox') end
     if last >= low then
       if step ~= '' then return error_reply('ERR the numbers of this outbox are those of an earlier version, and its queue has another number of shards') end
       outbox.last = last
     end
   else
-    local members = call('ZRANGEBYSCORE', KEYS[17], format('%.0f', numbers[1]), format('%.0f', numbers[total]))
+    local members = call('ZRANGEBYSCORE', KEYS[4], format('%.0f', numbers[1]), format('%.0f', numbers[total]))
     for i = 1, #members do taken[unpack_struct('>d', members[i])] = true end
   end
 
@@ -84,5 +84,5 @@ do
   end
   given.outbox.note(members)
 end
-call('SET', KEYS[16], SEQUENCE .. ' ' .. answer, 'PX', 60000)
+call('SET', KEYS[3], SEQUENCE .. ' ' .. answer, 'PX', 60000)
 return answer

@@ -1,4 +1,4 @@
--- include: prelude record runs
+-- include: prelude keys record runs
 -- BROWSE: a slice of a shard's ids in no order, for pages that read what no index holds; each call takes a millisecond or so.
 -- KEYS: the shard's
 -- ARGV: 1 generation, 2 part: waiting, behind (waiting while the id runs), all (waiting, parked or running), running, parked,

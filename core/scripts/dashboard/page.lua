@@ -1,4 +1,4 @@
--- include: prelude ready
+-- include: prelude keys ready
 -- PAGE: a page of one index behind a known entry, by its number, then its id; found by halving, however far it is.
 -- KEYS: the shard's
 -- ARGV: 1 generation, 2 index: ready, due, unproven, suspect, retry, died, parked; 3 direction: up, down; 4 min, 5 max (as

@@ -12,4 +12,4 @@ local function advance()
 end
 
 -- At maxmemory Redis refuses a script's first write if it may need memory, and none after an allowed one.
-local function open_for_writing() call('ZREM', DUE, '') end
+local function open_for_writing() call('ZREM', PREFIX .. 'due', '') end

@@ -18,19 +18,19 @@
 if held < window and wake > now and #ARGV == 8 and (given.width or ARGV[5]) == '2' and ARGV[6] == '0' and history == 0 and ARGV[4] ~= 'unique'
   and flags % FLAG_SOURCE == 0 and asleep <= now and #ARGV[8] <= PLAIN_BYTES and not given.elsewhere then
   -- include apart: channel
-  local is_room = held + call('HLEN', RUNNING) - 1 < window
+  local is_room = held + call('HLEN', PREFIX .. 'running') - 1 < window
   local listeners = is_room and redis.pcall('PUBSUB', 'NUMSUB', channel)[2] or 0 -- an ACL user may lack the command
   local job_id, stamp = ARGV[7], max(tick + 1, now)
   local record = '\0' .. pack('<d', stamp) .. ARGV[8]
   -- The first write proves the type of its key, and that there is memory. Behind it no error may end the script with a part written.
   if listeners > 0 and call('HSETNX', JOBS, job_id, record) == 1 then
     local sequence, answer = ARGV[2], '1 1 0'
-    local token = redis.pcall('SET', KEYS[16], sequence .. ' ' .. answer, 'PX', 60000, 'GET')
+    local token = redis.pcall('SET', KEYS[3], sequence .. ' ' .. answer, 'PX', 60000, 'GET')
     local known = token and (type(token) ~= 'string' or tonumber(string.match(token, '^%d+')))
     if known and (known == true or known >= tonumber(sequence)) then
       -- The same call, or a later one, has come before, and the id has ended since; or the token could not be written.
       call('HDEL', JOBS, job_id)
-      if known ~= true then redis.pcall('SET', KEYS[16], token, 'PX', 60000) end
+      if known ~= true then redis.pcall('SET', KEYS[3], token, 'PX', 60000) end
     else
       local fence = stamp + 1
       local field = format('%d%06d', (fence - fence % 1000000) / 1000000, fence % 1000000)
@@ -43,7 +43,7 @@ if held < window and wake > now and #ARGV == 8 and (given.width or ARGV[5]) == '
         local listed = redis.pcall('RPUSH', READY, job_id)
         if type(listed) ~= 'number' then
           call('HDEL', JOBS, job_id)
-          redis.pcall('SET', KEYS[16], token or '0 ', 'PX', 60000) -- the same call again is refused, too
+          redis.pcall('SET', KEYS[3], token or '0 ', 'PX', 60000) -- the same call again is refused, too
           return listed
         end
         wake = 0

@@ -1,27 +1,16 @@
 -- library: prelude - the keys and the state of one shard; every shard script begins with it. It has no functions: to make
 -- one takes as long as a command
 --
--- KEYS, the same in every shard script, all with the shard's hash tag (docs/internals/layout.md):
+-- KEYS, the first two of every shard script; each further key costs Redis about a quarter of a command:
 --    1 state     string  the fields below, packed
---    2 jobs      hash    id -> record: waiting, parked or running
---    3 ready     list    ids due since their push (entries may be stale: the record decides)
---    4 due       zset    id -> microseconds: delayed and retried ids
---    5 running   hash    id -> run: flags digit (1 spilled, 2 deleted, 4 to be parked, 8 to leave), mode, fence of its claim or pop;
---                        while the shard is owned also '' -> a long text, without which Redis would search a small
---                        hash entry by entry: the fence at which the owner came (runs below it are a dead owner's), then
---                        '!' while recover.lua has not seen all runs, else '.'
---    6 next      hash    id -> record pushed while the id runs
---    7 retry     zset    id -> retry_count of waiting ids that failed
---    8 dead      hash    id -> record in the morgue
---    9 died      zset    id -> microseconds of the last death
---   10 parked    zset    id -> microseconds of parking
---   11 unproven  zset    id -> due: ran in a process that died
---   12 suspect   zset    id -> due: was unproven and ran in a process that died
---   13 overrun   zset    id -> microseconds: end of the time to run
---   14 claims    hash    fence -> ids (MessagePack) of a claim whose runs are all '0n' and noted nowhere else; behind
+--    2 guard     never there. While a cluster moves the slot, Redis runs a script only where all declared keys exist: without the
+--                guard a script could run, and fail behind its first write at a key that is absent and not declared
+-- The other keys of the shard have the same prefix. The prelude names jobs, ready and claims, and keys.lua ten more; a key that few
+-- scripts use is named where it is used (docs/internals/layout.md lists all).
+--      jobs      hash    id -> record: waiting, parked or running
+--      ready     list    ids due since their push (entries may be stale: the record decides)
+--      claims    hash    fence -> ids (MessagePack) of a claim whose runs are all '0n' and noted nowhere else; behind
 --                        an 'x' when they were spread into running
---   15 guard     never there. While a cluster moves the slot, Redis runs a script only where all declared keys are: without one that
---                never is, it could run, and end behind its first write at a key that is absent and not declared
 -- ARGV[1] is always the caller's layout generation. While ids move, ' here PLACE' follows it in a call for the one id ARGV[PLACE], to the
 -- shard that the id leaves; after the answer 'moved tick', ' from TICK' follows it in the call to the id's new shard, so that what
 -- arrives there comes later.
@@ -30,8 +19,9 @@ local call, error_reply = redis.call, redis.error_reply
 local byte, sub, char, format = string.byte, string.sub, string.char, string.format
 local pack, unpack_struct, unpack = struct.pack, struct.unpack, unpack
 local max, min = math.max, math.min
-local STATE, JOBS, READY, DUE, RUNNING, NEXT, RETRY, DEAD, DIED, PARKED, UNPROVEN, SUSPECT, OVERRUN, CLAIMS = unpack(KEYS)
+local STATE = KEYS[1]
 local PREFIX = sub(STATE, 1, -6)
+local JOBS, READY, CLAIMS = PREFIX .. 'jobs', PREFIX .. 'ready', PREFIX .. 'claims'
 local FOREVER = 9e15
 
 local clock = call('TIME')
@@ -71,7 +61,7 @@ if state then
       local id = ARGV[tonumber(number)]
       local score = call('HGET', PREFIX .. 'scores', id)
       if call('HEXISTS', PREFIX .. 'leaving', id) == 1 then return error_reply(format('ELSEWHERE again %.0f', tick)) end
-      if call('HEXISTS', JOBS, id) + call('HEXISTS', DEAD, id) + call('EXISTS', PREFIX .. 'sched:' .. id) == 0
+      if call('HEXISTS', JOBS, id) + call('HEXISTS', PREFIX .. 'dead', id) + call('EXISTS', PREFIX .. 'sched:' .. id) == 0
         and not (score and #score == 16 and select(2, unpack_struct('<dd', score)) > now) then
         -- include apart: absence
         return error_reply(format('ELSEWHERE moved %.0f', tick))

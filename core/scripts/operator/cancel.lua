@@ -1,4 +1,4 @@
--- include: prelude record admin scheduled find_payload
+-- include: prelude keys record admin scheduled find_payload
 -- CANCEL: removes one payload, named by its arrival, that is scheduled, waits (behind a run, too), is in back-off or parked. The rest of
 -- its id keeps due time, retry_count and place; with the last payload the id goes.
 -- KEYS: the shard's

@@ -6,10 +6,11 @@
 local call, target, state = redis.call, tonumber(ARGV[1]), redis.call('GET', KEYS[1])
 local generation = state and struct.unpack('<d', state) or 0
 if math.abs(generation) > target then return redis.error_reply(string.format('GENERATION %.0f', generation)) end
-local counts = {call('HLEN', KEYS[2]), call('HLEN', KEYS[6]), call('HLEN', KEYS[8]), call('ZCARD', string.sub(KEYS[1], 1, -6) .. 'scheduled')}
+local prefix = string.sub(KEYS[1], 1, -6)
+local counts = {call('HLEN', prefix .. 'jobs'), call('HLEN', prefix .. 'next'), call('HLEN', prefix .. 'dead'), call('ZCARD', prefix .. 'scheduled')}
 if math.abs(generation) < target then
   local rest = string.sub(state or struct.pack(STATE_FORMAT, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 9e15, 0, 0, 0, 0, 9e15, 0, 0), 9)
-  call('HDEL', KEYS[2], '') -- a first write that Redis allows at maxmemory
+  call('HDEL', prefix .. 'jobs', '') -- a first write that Redis allows at maxmemory
   call('SET', KEYS[1], struct.pack('<d', -target) .. rest)
 end
 return counts

@@ -1,4 +1,4 @@
--- include: prelude record admin
+-- include: prelude keys record admin
 -- DEAD_DELETE: removes ids from the morgue.
 -- KEYS: the shard's
 -- ARGV: 1 generation, 2 began ('' for chosen ids; all: '0' at first), 3 cursor (unused), 4 fold (unused), 5.. ids, at most 1,000

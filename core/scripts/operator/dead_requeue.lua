@@ -1,4 +1,4 @@
--- include: prelude record admin
+-- include: prelude keys record admin
 -- DEAD_REQUEUE: dead ids leave the morgue and become due now, as new ones, united with what waits or runs.
 -- KEYS: the shard's
 -- ARGV: 1 generation, 2 began ('' for chosen ids; all: '0' at first), 3 cursor (unused), 4 fold, 5.. ids, at most 1,000

@@ -1,4 +1,4 @@
--- include: prelude record admin scheduled
+-- include: prelude keys record admin scheduled
 -- DELETE: removes ids that wait, are parked or in doubt, with what is scheduled of them. Of a running id it removes what waits behind it,
 -- and its run will not be put back; what is pushed later stays.
 -- KEYS: the shard's

@@ -1,4 +1,4 @@
--- include: prelude record admin
+-- include: prelude keys record admin
 -- DELETE_FAILED: removes ids that wait after a failure. A slice a call.
 -- KEYS: the shard's
 -- ARGV: 1 generation, 2 began ('0' at first), 3 cursor ('' at first)

@@ -1,4 +1,4 @@
--- include: prelude record admin
+-- include: prelude keys record admin
 -- DROP: removes one payload of an id that waits, is parked, in doubt or dead. Of a running id, one that waits behind the run:
 -- what runs has been delivered. The rest keeps its due time, retry_count and place; with the last payload the id goes.
 -- KEYS: the shard's

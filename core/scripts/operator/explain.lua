@@ -1,4 +1,4 @@
--- include: prelude record runs moving
+-- include: prelude keys record runs moving
 -- EXPLAIN: all that a shard knows of one id, at one moment.
 -- KEYS: the shard's
 -- ARGV: 1 generation, 2 id

@@ -1,4 +1,4 @@
--- include: prelude record runs lowest
+-- include: prelude keys record runs lowest
 -- FIND: which payload of an id has these bytes: of one that waits or is parked, of what waits behind a run, or of a dead one.
 -- KEYS: the shard's
 -- ARGV: 1 generation, 2 part: waiting, dead; 3 id, 4 payload, 5 where to go on ('' at first)

@@ -1,4 +1,4 @@
--- include: prelude record admin notify
+-- include: prelude keys record admin notify
 -- KILL_FAILED: ids that wait after a failure go to the morgue with all their payloads: all of them, a slice a call, or chosen ones.
 -- KEYS: the shard's
 -- ARGV: 1 generation, 2 began ('0' at first), 3 cursor ('' at first), 4 fold, 5 '1' where retries_exhausted is to be told: whoever owns the shard tells,

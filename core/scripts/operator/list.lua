@@ -1,4 +1,4 @@
--- include: prelude ready
+-- include: prelude keys ready
 -- LIST: a page of one index, by its number. The reader merges the indexes and the shards.
 -- KEYS: the shard's
 -- ARGV: 1 generation, 2 index: ready, due, unproven, suspect, retry, died, parked; 3 direction: up, down;

@@ -1,4 +1,4 @@
--- include: prelude flags runs
+-- include: prelude keys flags runs
 -- METRICS: the figures of a shard.
 -- KEYS: the shard's
 -- ARGV: 1 generation

@@ -1,4 +1,4 @@
--- include: prelude record admin
+-- include: prelude keys record admin
 -- PARK: stops ids with all their payloads until an operator unparks them. A running id is parked when its run is settled.
 -- KEYS: the shard's
 -- ARGV: 1 generation, 2.. ids, at most 1,000

@@ -1,4 +1,4 @@
--- include: prelude record admin
+-- include: prelude keys record admin
 -- PERFORM_IDS: chosen ids that are due later become due now; retry_count stays. Of a running id, what waits behind it.
 -- KEYS: the shard's
 -- ARGV: 1 generation, 2.. ids, at most 1,000

@@ -1,4 +1,4 @@
--- include: prelude record admin
+-- include: prelude keys record admin
 -- PERFORM_NOW: ids that are due later become due when the action began; retry_count stays. A slice a call.
 -- KEYS: the shard's
 -- ARGV: 1 generation, 2 began ('0' at first), 3 cursor ('' at first)

@@ -1,4 +1,4 @@
--- include: prelude record runs
+-- include: prelude keys record runs
 -- RECORDS: reads ids with their payloads: what waits, what runs or what is dead.
 -- KEYS: the shard's
 -- ARGV: 1 generation, 2 part: waiting, running, dead; 3 limit of payloads an id, 4 how many of the first id's the caller has

@@ -1,4 +1,4 @@
--- include: prelude record admin scheduled find_payload
+-- include: prelude keys record admin scheduled find_payload
 -- RESCHEDULE: gives one payload, named by its arrival, another deliver_at: one that is scheduled, or that waits and was never
 -- delivered. In the past: a scheduled one arrives with the next claim, and the id of another becomes due now.
 -- KEYS: the shard's

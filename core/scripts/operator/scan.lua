@@ -1,4 +1,4 @@
--- include: prelude record runs
+-- include: prelude keys record runs
 -- SCAN: a slice of all ids of one kind, in no order; the reader sorts.
 -- KEYS: the shard's
 -- ARGV: 1 generation, 2 part: waiting, behind (waiting while the id runs), running, dead; 3 cursor ('0' at first)

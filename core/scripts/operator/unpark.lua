@@ -1,4 +1,4 @@
--- include: prelude record admin
+-- include: prelude keys record admin
 -- UNPARK: parked ids become due now, as new ones. A running id that was to be parked goes on.
 -- KEYS: the shard's
 -- ARGV: 1 generation, 2.. ids, at most 1,000

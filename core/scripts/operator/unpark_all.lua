@@ -1,4 +1,4 @@
--- include: prelude record admin
+-- include: prelude keys record admin
 -- UNPARK_ALL: all that is parked when the action begins becomes due now, as new ids; running ids that were to be parked go on.
 -- A slice a call.
 -- KEYS: the shard's

@@ -1,4 +1,4 @@
--- include: prelude record admin scheduled
+-- include: prelude keys record admin scheduled
 -- WIPE: removes what a closed shard holds, at most 30 ids a call. Its state stays: with the next generation, which refuses old
 -- layouts, and with its tick, so that no fence is given twice.
 -- KEYS: the shard's

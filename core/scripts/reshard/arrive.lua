@@ -1,4 +1,4 @@
--- include: prelude change spread record moving scheduled scores notices parts owner
+-- include: prelude keys change spread record moving scheduled scores notices parts owner
 -- ARRIVE: takes the ids of a batch in that lie in this shard from now on, once for each source and sequence.
 -- KEYS: the shard's
 -- ARGV: 1 generation, 2 source: number of the shard that they leave; 3 sequence of the batch; 0: only the tick is taken over; 4 tick of

@@ -1,4 +1,4 @@
--- include: prelude change spread record moving scheduled scores notices outboxes parts
+-- include: prelude keys change spread record moving scheduled scores notices outboxes parts
 -- DEPART: takes ids that are to lie in other shards out of this one, into a batch: they lie there until departed.lua says that they have arrived.
 -- If a batch is open, it is returned instead, so any number of movers may work at once.
 -- KEYS: the shard's

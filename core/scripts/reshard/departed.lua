@@ -1,4 +1,4 @@
--- include: prelude change record moving scheduled parts
+-- include: prelude keys change record moving scheduled parts
 -- DEPARTED: these ids of the open batch have arrived, and their replicas have them: nothing of them stays here.
 -- KEYS: the shard's
 -- ARGV: 1 generation, 2 sequence of the batch, 3.. ids

@@ -1,4 +1,4 @@
--- include: prelude change flags notices told_id outboxes moving
+-- include: prelude keys change flags notices told_id outboxes moving
 -- FOREIGN: lists ids that lie in another shard by the new number of shards, a slice a call.
 -- KEYS: the shard's
 -- ARGV: 1 generation, 2 kind: jobs, scheduled, dead, scores, events, notices or outboxes; 3 cursor ('0' at first)

@@ -1,4 +1,4 @@
--- include: prelude flags record moving scheduled parts
+-- include: prelude keys flags record moving scheduled parts
 -- SLICE_IN: keeps payloads of an id that is to arrive.
 -- KEYS: the shard's
 -- ARGV: 1 generation, 2 source: number of the shard that the id leaves; 3 sequence of the batch there, 4 id, 5 letter (parts.lua), 6 place of the

@@ -1,4 +1,4 @@
--- include: prelude flags record moving scheduled parts
+-- include: prelude keys flags record moving scheduled parts
 -- SLICE_OUT: reads payloads of an id of the open batch, a slice a call.
 -- KEYS: the shard's
 -- ARGV: 1 generation, 2 sequence of the batch, 3 id, 4 letter (parts.lua), 5 place of the first one ('0' at first)

@@ -1,4 +1,4 @@
--- include: prelude change spread count_held record
+-- include: prelude keys change spread count_held record
 -- ACQUIRE: takes a shard for a node if its owner, and the number of that ownership, are still those that the caller saw. What that
 -- owner had claimed stands as running until recover.lua has looked at it.
 -- When the caller already owns the shard, it keeps what it knows under a new lease, so that who found it dead before comes

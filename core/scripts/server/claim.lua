@@ -1,4 +1,4 @@
--- include: prelude claims
+-- include: prelude keys claims
 -- CLAIM: takes due ids, each with all its waiting payloads, into process, oldest due first. Their records stay where
 -- they are. A claim stops at 1,000 payloads or 1 MiB. An unproven or suspect id is claimed alone.
 -- KEYS: the shard's

@@ -1,4 +1,4 @@
--- include: prelude change spread record scores
+-- include: prelude keys change spread record scores
 -- RECOVER: goes on with what an acquire or a settle left for later, a slice a call: the runs of a dead owner become unproven,
 -- suspects or deaths; runs that nobody knows come back; ids that are uniting get some of the payloads that came meanwhile.
 -- Until then these ids stand as running, so nobody claims them. Also, of a queue with remember_score: removes what waited behind a run

@@ -1,4 +1,4 @@
--- include: prelude change
+-- include: prelude keys change
 -- RELEASE: gives a shard up. The caller has settled everything that it claimed. Runs of poppers go on, and ids that are uniting wait.
 -- KEYS: the shard's
 -- ARGV: 1 generation, 2 lease, 3 channel to tell ('' for none)

@@ -102,7 +102,7 @@ end
 
 local answer, late, checkpoints = 0, 0, ''
 if lease ~= tonumber(ARGV[2]) then
-  call('ZREM', DUE, '')
+  call('ZREM', PREFIX .. 'due', '')
   refused = refused + total
   answer = {'STALE', owner}
 elseif sequence <= settled then
@@ -113,7 +113,7 @@ elseif plain[1] and not groups[1] and others > #ARGV then
   settle_plain()
 else
   -- Here are the functions: to make them takes longer than to settle a claim.
-  -- include: note spread count_held record
+  -- include: keys note spread count_held record
 
   local function advance()
     tick = max(tick + 1, now)

@@ -1,4 +1,4 @@
--- include: prelude record
+-- include: prelude keys record
 -- SLICE: reads payloads of a running id that are too many for one answer; its set is frozen while it runs.
 -- KEYS: the shard's
 -- ARGV: 1 generation, 2 id, 3 run, 4 first entry to read (from 0)

@@ -1,4 +1,4 @@
--- include: prelude record admin
+-- include: prelude keys record admin
 -- TRIM_MORGUE: removes ids from the morgue that died longer ago than the queue keeps them, then the oldest of those that are more
 -- than it keeps, at most 30 ids a call.
 -- KEYS: the shard's

@@ -232,7 +232,8 @@ void srt_key_heartbeat_args(srt_bytes *out, const char *ns, const char *node, si
 
 void srt_key_shard_args(srt_bytes *out, const char *prefix, size_t len)
 {
-    key_args(out, prefix, len, srt_shard_kinds);
+    key_arg(out, prefix, len, srt_shard_kinds[0]);
+    key_arg(out, prefix, len, SRT_GUARD);
 }
 
 void srt_key_ick(srt_bytes *out, const char *ns, const char *name, size_t len)

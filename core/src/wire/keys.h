@@ -9,17 +9,19 @@
 #define SRT_ICK_KINDS 6
 
 /*
- * The KEYS of a script that writes are those of these kinds and one more, the guard: a key that never exists. While a
- * Redis Cluster moves a slot, the old master runs a script only if all of its declared keys are there, and the new one
- * likewise. Without the guard it may run, and the first key it touches that is absent ends it behind its first write.
+ * Among the KEYS of a script that writes is the guard: a key that never exists. While a Redis Cluster moves a slot, the
+ * old master runs a script only if all of its declared keys are there, and the new one likewise. Without the guard the
+ * script may run, and fail behind its first write at a key that is absent. A script of a shard is given the state, the
+ * guard and, if its client counts its calls, the client's key; it names the other keys itself, because each key of a
+ * call costs time. The scripts of a queue and of a set are given all.
  */
 #define SRT_GUARD "-"
-#define SRT_SHARD_KEYS (SRT_SHARD_KINDS + 1)
+#define SRT_SHARD_KEYS 2
 #define SRT_QUEUE_KEYS (SRT_QUEUE_KINDS + 1)
 #define SRT_ICK_KEYS (SRT_ICK_KINDS + 1)
 #define SRT_HEARTBEAT_KEYS 5
 
-/* What the keys of a shard end with, in the order of core/scripts/lib/prelude.lua; then NULL. */
+/* What the keys of a shard end with (core/scripts/lib/prelude.lua, keys.lua), the state first; then NULL. */
 extern const char *const srt_shard_kinds[SRT_SHARD_KINDS + 1];
 /* The same of the keys of a queue as a whole, in the order of core/scripts/client/layout.lua. */
 extern const char *const srt_queue_kinds[SRT_QUEUE_KINDS + 1];

@@ -99,10 +99,7 @@ function app.answer()
   said(app.push())
 end
 
-local KEYS = {
-  "state", "jobs", "ready", "due", "running", "next", "retry", "dead", "died", "parked", "unproven", "suspect", "overrun", "claims",
-  "-",
-}
+local KEYS = { "state", "-" }
 local clients = {} -- those that are idle; as in resty.seriatim, each has an identity and counts its pushes
 
 ---What perform_async sends, by Debian's lua-resty-redis: the yardstick of the load. ?sha= is that of the script.
@@ -116,7 +113,7 @@ function app.equal()
   local client = table.remove(clients) or { identity = require("seriatim.native").random_hex(16), sequence = 0 }
   client.sequence = client.sequence + 1
   keys[#keys + 1] = shard .. "push:" .. client.identity
-  local sent = { "1", tostring(client.sequence), "list", "keep", arguments.id, '"' .. arguments.payload .. '"', "" }
+  local sent = { "1", tostring(client.sequence), "list", "keep", "2", "0", arguments.id, '"' .. arguments.payload .. '"' }
   for _, argument in ipairs(sent) do
     keys[#keys + 1] = argument
   end
