@@ -83,23 +83,6 @@ for at = others, #ARGV, 7 do
   end
   scored = scored or packed_score
 end
--- Whole claims whose runs nobody has touched: what they took is done, and nothing waits behind it.
-local function settle_plain()
-  local all = {}
-  for i = 1, #plain do
-    local ids = ids_of(entries[i])
-    for k = 1, #ids do all[#all + 1] = ids[k] end
-    if #all > 2000 then
-      call('HDEL', JOBS, unpack(all))
-      all = {}
-    end
-    for k = 1, events and #ids or 0 do events[#events + 1] = {ids[k], EVENT_DONE, tonumber(plain[i])} end
-    held, processed = held - #ids, processed + #ids
-  end
-  if all[1] then call('HDEL', JOBS, unpack(all)) end
-  if plain[1] then call('HDEL', CLAIMS, unpack(plain)) end
-end
-
 local answer, late, checkpoints = 0, 0, ''
 if lease ~= tonumber(ARGV[2]) then
   call('ZREM', PREFIX .. 'due', '')
@@ -110,7 +93,12 @@ elseif sequence <= settled then
 elseif plain[1] and not groups[1] and others > #ARGV then
   -- The first write, an HDEL, proves the type of its key, and is allowed at maxmemory.
   settled = sequence
-  settle_plain()
+  -- include apart: wholes
+  if not events then
+    -- What follows of the state is as it was.
+    call('SETRANGE', STATE, 0, pack(STATE_TO_HELD, generation, tick, lease, claimed, settled, wake, processed, failed, refused, pushed, held))
+    return 0
+  end
 else
   -- Here are the functions: to make them takes longer than to settle a claim.
   -- include: keys note spread count_held record
@@ -137,7 +125,9 @@ else
   local has_next, has_overrun, TELLER = call('HLEN', NEXT) > 0, call('ZCARD', OVERRUN) > 0, owner
   call('ZREM', DUE, '')
   settled = sequence
-  settle_plain()
+  do
+    -- include: wholes
+  end
 
   -- One id of a claim ends alone: the claim is no whole any more.
   local function take_apart(fence)
