@@ -180,8 +180,8 @@ RSpec.describe "Rails", limit: 240 do
       Seriatim.namespace = "yaml"
       server = start_in(@dir)
       server.wait_for(/process 2 of 2 has pid/)
-      expect(server.log).to match(/node \S+ with 2 threads runs RailsWorker/)
-      expect(File.read(File.join(@dir, "app.log"))).to match(/INFO -- : start node \S+ with 2 threads runs RailsWorker/)
+      server.wait_for(/node \S+ with 2 threads runs RailsWorker/)
+      eventually { File.read(File.join(@dir, "app.log")).match?(/INFO -- : start node \S+ with 2 threads runs RailsWorker/) }
       queue.perform_async([{ id: 1 }])
       eventually { trace.include?('first {"1"=>[""]} development') }
       expect(Command.run("queues", dir: @dir)).to match([/^RailsWorker /, 0])
