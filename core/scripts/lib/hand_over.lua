@@ -49,8 +49,7 @@ if held < window and wake > now and #ARGV == 8 and (given.width or ARGV[5]) == '
         wake = 0
       end
       tick, pushed = fence, pushed + 1
-      -- What follows of the state is as it was.
-      call('SETRANGE', STATE, 0, pack(STATE_TO_HELD, generation, tick, lease, claimed, settled, wake, processed, failed, refused, pushed, held))
+      -- include: save_held
       return answer
     end
   end

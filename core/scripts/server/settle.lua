@@ -95,8 +95,7 @@ elseif plain[1] and not groups[1] and others > #ARGV then
   settled = sequence
   -- include apart: wholes
   if not events then
-    -- What follows of the state is as it was.
-    call('SETRANGE', STATE, 0, pack(STATE_TO_HELD, generation, tick, lease, claimed, settled, wake, processed, failed, refused, pushed, held))
+    -- include: save_held
     return 0
   end
 else
