@@ -202,10 +202,11 @@ static void test_no_more_is_claimed_than_the_window(void **state)
     close_owned(&q);
 }
 
-/* A push behind a run moves the runs of its claim to `running`. */
+/* A push behind a run moves the runs of its claim to `running`. A claim says the window anew. */
 static void test_runs_of_claims_that_are_no_whole_any_more_count_in_the_window(void **state)
 {
     owned_queue q = open_owned();
+    message c;
     (void)state;
     push(&q.f, "a", "1", none);
     hears_claim(&q);
@@ -215,11 +216,36 @@ static void test_runs_of_claims_that_are_no_whole_any_more_count_in_the_window(v
     push(&q.f, "b", "1", none);
     hears_claim(&q);
     push(&q.f, "c", "1", none);
-    hears_claim(&q);
+    c = hears_claim(&q);
     push(&q.f, "d", "1", none);
     hears(&q, PREFIX);
     assert_int_equal(number("LLEN " PREFIX "ready"), 1);
     assert_int_equal(findings(&q.f, 0), 0);
+    snprintf(q.f.seen, sizeof q.f.seen, "%.0f", c.fence);
+    assert_string_equal(claim_with_window(&q.f, "5", "5"), "d");
+    push(&q.f, "e", "1", none); /* of five, one is in running and three are held */
+    hears_claim(&q);
+    push(&q.f, "f", "1", none);
+    hears(&q, PREFIX);
+    close_owned(&q);
+}
+
+/* Those of a claim with a time to run are in `running` from the begin. */
+static void test_runs_that_end_at_a_time_count_in_the_window(void **state)
+{
+    owned_queue q = open_owned();
+    (void)state;
+    push_many(&q.f, "many", 0, 2);
+    hears(&q, PREFIX);
+    freeReplyObject(SCRIPT(claim, q.f.lease, q.f.seen, "5", "0", "60000000", "merge", "0", "25", "bury", "", "3"));
+    assert_int_equal(number("HEXISTS " PREFIX "running many"), 1);
+    push(&q.f, "a", "1", none);
+    hears_claim(&q);
+    push(&q.f, "b", "1", none);
+    hears_claim(&q);
+    push(&q.f, "c", "1", none);
+    hears(&q, PREFIX);
+    assert_int_equal(number("LLEN " PREFIX "ready"), 1);
     close_owned(&q);
 }
 
@@ -424,6 +450,10 @@ static void test_a_push_that_is_sent_again_when_its_job_has_ended_writes_nothing
     freeReplyObject(push_plainly("8", "a"));
     m = hears_claim(&q);
     assert_string_equal(m.id, "a");
+    freeReplyObject(push_plainly("10", "c")); /* sequences are compared as texts */
+    hears_claim(&q);
+    is_refused("9", "d");
+    assert_true(is_silent(&q));
     close_owned(&q);
 }
 
@@ -539,6 +569,7 @@ int main(void)
         cmocka_unit_test(test_a_push_that_nobody_hears_waits_as_any_other),
         cmocka_unit_test(test_no_more_is_claimed_than_the_window),
         cmocka_unit_test(test_runs_of_claims_that_are_no_whole_any_more_count_in_the_window),
+        cmocka_unit_test(test_runs_that_end_at_a_time_count_in_the_window),
         cmocka_unit_test(test_a_push_claims_past_nothing_that_became_due_by_a_settle),
         cmocka_unit_test(test_other_pushes_claim_nothing),
         cmocka_unit_test(test_a_shard_that_is_paused_in_doubt_or_polled_by_poppers_is_left_to_claims),

@@ -34,7 +34,7 @@ local now = clock[1] * 1000000 + clock[2]
 -- history: how many events are kept of an id, as the last push, claim or pop said; stale: jobs refused or removed because of their
 -- score; remembers: 1 where the queue has remember_score, as the last push with options or claim said; ends: no run of a popper ends
 -- before this microsecond, FOREVER if none runs; asleep: poppers sleep until this microsecond, 0 if none sleeps; window: a push claims
--- its job for the owner (hand_over.lua) while held is smaller, as the last claim said
+-- its job for the owner (hand_over.lua) while held is smaller: what the last claim said, less the runs that `running` has
 local generation, tick, lease, claimed, settled, wake = tonumber(ARGV[1]), 0, 0, 0, 0, 0
 local processed, failed, refused, pushed, held, flags, delivers, removed, history, stale, remembers, owner = 0, 0, 0, 0, 0, 0, FOREVER, 0, 0, 0, 0, ''
 local ends, asleep, window = FOREVER, 0, 0

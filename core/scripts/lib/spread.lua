@@ -6,7 +6,7 @@ local function spread_claim(fence, packed)
   local ids, runs, run = ids_of(packed), {}, RUN_PLAIN .. fence
   for k = 1, #ids do runs[2 * k - 1], runs[2 * k] = ids[k], run end
   if ids[1] then call('HSET', RUNNING, unpack(runs)) end
-  held = held - #ids
+  held, window = held - #ids, max(window - #ids, 0)
 end
 
 -- May a claim hold one of these ids? Of a few it is looked up, of many it is taken for granted unless the caller wants it exactly.

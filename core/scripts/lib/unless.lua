@@ -4,7 +4,7 @@
 -- The jobs of an old shard follow one another. The tick is not below that of the old shards. KEYS and ARGV are those of push.lua. Afterwards
 -- `given` is for push_jobs.lua.
 local given = {}
-if string.find(ARGV[5] or '', ' unless ', 1, true) then
+if ARGV[5] ~= '2' and string.find(ARGV[5] or '', ' unless ', 1, true) then
   local width, list = string.match(ARGV[5], '^(%d+) unless ([%d:,-]+)$')
   if not width then return error_reply('ERR wrong step of a push') end
   if not state then return error_reply('GENERATION 1') end -- its turn makes it

@@ -6,7 +6,7 @@
 --       4 limit of ids, 5 what to claim (CLAIM_*): 0 due ids, 1 one unproven id, 2 one suspect id; 6 time to run in microseconds, 0 for none, 7 fold,
 --       8 history_per_id, 9 max_retry_count, 10 on_exhausted, with '+' behind it where retries_exhausted is to be told: for runs of poppers
 --       that were not acknowledged in time; 11 '1' where the queue has remember_score, else nothing;
---       12 window: pushes may claim for the caller (hand_over.lua) while it has fewer ids, 0 to 255; nothing: 0. A limit of 0 sets it alone
+--       12 window: pushes may claim for the caller (hand_over.lua) while fewer ids run, 0 to 255; nothing: 0. A limit of 0 sets it alone
 -- Returns {now, fence, next, unproven, suspect, flags, mode, whole}: flags is 1 for a paused shard, plus 2 when recover.lua
 --   has something to do, plus 4 while retries_exhausted is to be told of something, plus 8 where a scheduled payload is to arrive a
 --   minute later because the record of its id cannot be read, plus 16 for each scheduled
@@ -25,6 +25,7 @@ events = history > 0 and {} or nil
 remembers = ARGV[11] == '1' and 1 or 0
 window = tonumber(ARGV[12] or 0)
 if not (window and window >= 0 and window <= 255 and window % 1 == 0) then return error_reply('ERR wrong window') end
+if window > 0 then window = max(window - max(call('HLEN', RUNNING) - 1, 0), 0) end -- one field is the owner's
 
 -- Functions are made only where they are needed: to make them takes longer than a small claim.
 local BYTES, PAYLOADS, SLICE = 1048576, 1000, 64
@@ -239,6 +240,7 @@ if given[1] and not again then
       runs[2 * i - 1], runs[2 * i] = given[i], spills and byte(given_records[i]) >= RECORD_SPILLED and spilled or plain
     end
     call('HSET', RUNNING, unpack(runs))
+    window = max(window - #given, 0)
     if ttr > 0 then
       local marked, at = {}, format('%.0f', now + ttr)
       for i = 1, #given do marked[2 * i - 1], marked[2 * i] = at, given[i] end
