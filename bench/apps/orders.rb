@@ -2,6 +2,7 @@
 
 # orders.rb - an application, for bench/reshard: `serve` runs the jobs of BlankWorker; `push JOBS WAITING MOST` pushes as fast as it can,
 # JOBS in a call, each of an id of its own, while at most MOST wait besides the WAITING that are there. Both until they are told to end by TERM.
+# To ask how many wait costs a script for each shard, so it is asked once a thousand jobs.
 require "seriatim"
 
 module BlankWorker
@@ -16,7 +17,7 @@ Seriatim.workers = [BlankWorker]
 def push(jobs, most)
   number = 0
   loop do
-    50.times { BlankWorker.perform_async(Array.new(jobs) { { id: number += 1, payload: { order: number } } }) }
+    (1000 / jobs).times { BlankWorker.perform_async(Array.new(jobs) { { id: number += 1, payload: { order: number } } }) }
     sleep 0.005 while BlankWorker.metrics[:length] > most
   end
 end
