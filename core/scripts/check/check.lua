@@ -279,7 +279,7 @@ do -- a block, because a script has at most 200 local variables
     if there ~= 'string' then
       find('type', client, 'push is a ' .. there, function() call('DEL', key) end)
     elseif call('PTTL', key) == -1 then
-      find('push', client, 'what a client pushed last would stay for ever', function() call('PEXPIRE', key, 60000) end)
+      find('push', client, 'what a client pushed last would stay for ever', function() call('PEXPIRE', key, PUSH_TOKEN_MS) end)
     end
   end
 

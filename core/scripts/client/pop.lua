@@ -77,7 +77,7 @@ if last and tonumber(last) == SEQUENCE then
   if not fence then return cmsgpack.unpack(said) end
   local run, record = call('HGET', RUNNING, id), call('HGET', JOBS, id)
   if not run or sub(run, 2) ~= RUN_POPPED .. fence or not record then return {whole(now), '0'} end
-  call('PEXPIRE', KEYS[3], 60000)
+  call('PEXPIRE', KEYS[3], PUSH_TOKEN_MS)
   return (answer_with(fence, id, record, read(record)))
 end
 
@@ -251,6 +251,6 @@ if opened then
   save()
 end
 if answer[3] then
-  call('SET', KEYS[3], ARGV[2] .. ' ' .. (TTR == 0 and cmsgpack.pack(answer) or 'p' .. answer[3] .. ' ' .. answer[4]), 'PX', 60000)
+  call('SET', KEYS[3], ARGV[2] .. ' ' .. (TTR == 0 and cmsgpack.pack(answer) or 'p' .. answer[3] .. ' ' .. answer[4]), 'PX', PUSH_TOKEN_MS)
 end
 return answer

@@ -41,7 +41,7 @@ do
   local last, said = string.match(token or '', '^(%d+) (.*)$')
   if last and tonumber(last) > SEQUENCE then return error_reply('STALE pop') end
   if last and tonumber(last) == SEQUENCE then
-    call('PEXPIRE', KEYS[3], 60000)
+    call('PEXPIRE', KEYS[3], PUSH_TOKEN_MS)
     return tonumber(said) or 0
   end
 end
@@ -195,5 +195,5 @@ end
 if answer == 0 and ARGV[16] ~= '1' then refused = refused + 1 end
 if placed < wake then wake_owner(placed) end
 save()
-call('SET', KEYS[3], ARGV[2] .. ' ' .. answer, 'PX', 60000)
+call('SET', KEYS[3], ARGV[2] .. ' ' .. answer, 'PX', PUSH_TOKEN_MS)
 return answer

@@ -20,5 +20,5 @@
 --   (unless.lua). 'l' is then given if an id is still in its old shard or on its way from it, with h for each job that was not written for that.
 -- Error replies: STALE push (a later sequence came first: this one is an echo of a dead connection)
 -- include: unless hand_over push_token keys push_jobs
-call('SET', KEYS[3], SEQUENCE .. ' ' .. answer, 'PX', '60000')
+call('SET', KEYS[3], SEQUENCE .. ' ' .. answer, 'PX', PUSH_TOKEN_MS)
 return answer

@@ -84,5 +84,5 @@ do
   end
   given.outbox.note(members)
 end
-call('SET', KEYS[3], SEQUENCE .. ' ' .. answer, 'PX', 60000)
+call('SET', KEYS[3], SEQUENCE .. ' ' .. answer, 'PX', PUSH_TOKEN_MS)
 return answer

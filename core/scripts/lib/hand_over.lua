@@ -23,13 +23,13 @@ if held < window and wake > now and #ARGV == 8 and (given.width or ARGV[5]) == '
   -- The first write proves the type of its key, and that there is memory. Behind it no error may end the script with a part written.
   if listeners > 0 and call('HSETNX', JOBS, job_id, record) == 1 then
     local sequence, answer = ARGV[2], '1 1 0'
-    local token = redis.pcall('SET', KEYS[3], sequence .. ' ' .. answer, 'PX', '60000', 'GET')
+    local token = redis.pcall('SET', KEYS[3], sequence .. ' ' .. answer, 'PX', PUSH_TOKEN_MS, 'GET')
     local known = token and (type(token) ~= 'string' or string.match(token, '^%d+'))
     -- As texts: two conversions to numbers take half as long as a command.
     if known and (known == true or #known > #sequence or #known == #sequence and known >= sequence) then
       -- The same call, or a later one, has come before, and the id has ended since; or the token could not be written.
       call('HDEL', JOBS, job_id)
-      if known ~= true then redis.pcall('SET', KEYS[3], token, 'PX', '60000') end
+      if known ~= true then redis.pcall('SET', KEYS[3], token, 'PX', PUSH_TOKEN_MS) end
     else
       local fence = stamp + 1
       local field = format('%d%06d', (fence - fence % 1000000) / 1000000, fence % 1000000)
@@ -44,7 +44,7 @@ if held < window and wake > now and #ARGV == 8 and (given.width or ARGV[5]) == '
         local listed = redis.pcall('RPUSH', READY, job_id)
         if type(listed) ~= 'number' then
           call('HDEL', JOBS, job_id)
-          redis.pcall('SET', KEYS[3], token or '0 ', 'PX', '60000') -- the same call again is refused, too
+          redis.pcall('SET', KEYS[3], token or '0 ', 'PX', PUSH_TOKEN_MS) -- the same call again is refused, too
           return listed
         end
         wake = 0

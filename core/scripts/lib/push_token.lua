@@ -5,7 +5,7 @@ local token = call('GET', KEYS[3])
 if token then
   local sequence = string.match(token, '^%d+')
   if sequence == SEQUENCE then
-    call('PEXPIRE', KEYS[3], 60000)
+    call('PEXPIRE', KEYS[3], PUSH_TOKEN_MS)
     return sub(token, #sequence + 2)
   end
   if tonumber(sequence) > tonumber(SEQUENCE) then return error_reply('STALE push') end

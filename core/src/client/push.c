@@ -3,6 +3,8 @@
 
 #include <string.h>
 
+#include "model/stored.h"
+
 #define PUSH_MAX_REPLICAS 1000
 #define PUSH_LIMIT_MS 10000
 #define PUSH_MAX_LIMIT 50.0 /* seconds: less than the 60 for which a shard remembers a push */
@@ -242,7 +244,7 @@ void srt_push_take_stale(seriatim_client *c, const srt_request *r, int left)
         return;
     push_ask_token(c, r->place, "GET", NULL);
     if (c->push->replicas && c->failed == SERIATIM_OK)
-        push_ask_token(c, r->place, "PEXPIRE", "60000");
+        push_ask_token(c, r->place, "PEXPIRE", SRT_PUSH_TOKEN_MS);
 }
 
 int srt_push_follow(seriatim_client *c)

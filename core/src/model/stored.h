@@ -156,6 +156,14 @@
  */
 #define SRT_STAYS_BROKEN 1000
 
+/* ---- What a client did last: push:CLIENT ------------------------------------------------------- */
+
+/*
+ * How long it is remembered, in milliseconds. A text, because Redis formats a number that a script gives to a command
+ * by printf, which takes half as long as a command.
+ */
+#define SRT_PUSH_TOKEN_MS "60000"
+
 /* ---- A two-phase commit set (an Ick) ----------------------------------------------------------- */
 
 #define SRT_ICK_VERSION "ick.v2" /* "ick.v1" is what the Redis::Ick gem stores */
