@@ -20,7 +20,7 @@ module FromNode
 
     FileUtils.mkdir_p(FOLDER)
     wanted = PACKAGES.map { |package, major| "#{package}@#{major}" }
-    !!system("npm", "install", "--no-audit", "--no-fund", "--silent", "--prefix", FOLDER, *wanted, out: File::NULL)
+    !!system("npm", "install", "--no-audit", "--no-fund", "--loglevel", "error", "--prefix", FOLDER, *wanted, out: File::NULL)
   end
 
   # Only how it processes depends on concurrency.
