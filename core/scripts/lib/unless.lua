@@ -9,20 +9,22 @@ if ARGV[5] ~= '2' and string.find(ARGV[5] or '', ' unless ', 1, true) then
   if not width then return error_reply('ERR wrong step of a push') end
   if not state then return error_reply('GENERATION 1') end -- its turn makes it
   given.width = width
-  local step, base, is_nowhere = width % 10, string.gsub(PREFIX, '%d+}:$', ''), false
+  local step, base, is_known = width % 10, string.gsub(PREFIX, '%d+}:$', ''), false
 
   -- The usual case is one job whose id is nowhere in its old shard: neither tables nor functions are made for it.
   local only = #ARGV == 6 + step and string.match(list, '^(%d+):1$')
   if only then
     local prefix = base .. only .. '}:'
     local other = call('GET', prefix .. 'state')
-    is_nowhere = other and sub(other, 1, 8) == sub(state, 1, 8) -- of the same generation
-      and call('EXISTS', prefix .. 'leaving', prefix .. 'dead', prefix .. 'scores', prefix .. 'scheduled') == 0
-      and call('HEXISTS', prefix .. 'jobs', ARGV[7]) == 0
-    if is_nowhere then tick = max(tick, (unpack_struct('<d', other, 9))) end
+    if other and sub(other, 1, 8) == sub(state, 1, 8) then -- of the same generation
+      local is_there = call('HEXISTS', prefix .. 'jobs', ARGV[7]) == 1
+      is_known = is_there or call('EXISTS', prefix .. 'leaving', prefix .. 'dead', prefix .. 'scores', prefix .. 'scheduled') == 0
+      if is_there then given.elsewhere = {'h', away = 1} end
+      if is_known then tick = max(tick, (unpack_struct('<d', other, 9))) end
+    end
   end
 
-  if not is_nowhere then
+  if not is_known then
     local ids = {}
     local prefixes, firsts, lasts, states, others, jobs = {}, {}, {}, {}, {}, 0
     for number, count in string.gmatch(list, '([%d-]+):(%d+)') do
