@@ -65,7 +65,7 @@ static void test_delayed_ids_are_found_in_the_order_of_their_due_times(void **st
     close_queue(&f);
 }
 
-/* Claims take from the other end. What was deleted has left an entry in the list. */
+/* Claims take from the head. What was deleted has left an entry in the list. */
 static void test_ready_ids_are_found_from_the_last_one_that_was_pushed(void **state)
 {
     fixture f = open_queue(1, "list");

@@ -25,7 +25,7 @@ local function scan(command, key, id_of)
   answer[1] = page[1]
 end
 
--- Jobs are looked through three times: by their due times; in the ready list, from its end, because claims take from its begin; and all of the hash.
+-- Jobs are looked through three times: by their due times; in the ready list, from its end, because claims take from its head; and all of the hash.
 -- The first two are about the order in which the ids were pushed, so the memory of one lies beside that of the next, and a move takes
 -- about half as long of Redis as in the order of the hash. What they miss, the third one lists: more than PAGE ids of one due time, ids that are
 -- parked, and those that are hidden because others leave.
