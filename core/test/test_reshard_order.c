@@ -49,7 +49,7 @@ static size_t list_walk(const move *m, char cursor[64], const char *walk, int *n
 static void test_delayed_ids_are_found_in_the_order_of_their_due_times(void **state)
 {
     fixture f = open_queue(1, "list");
-    char id[32], cursor[64] = "due -inf";
+    char id[32], cursor[64] = "due -inf 0 250";
     int numbers[2 * IDS], place[IDS], i;
     move m;
     (void)state;
@@ -61,7 +61,7 @@ static void test_delayed_ids_are_found_in_the_order_of_their_due_times(void **st
     assert_int_equal(list_walk(&m, cursor, "due", numbers, 2 * IDS), IDS);
     for (i = 0; i < IDS; i++)
         assert_int_equal(place[numbers[i]], i);
-    assert_string_equal(cursor, "ready 0");
+    assert_string_equal(cursor, "ready 0 0");
     close_queue(&f);
 }
 
@@ -69,7 +69,7 @@ static void test_delayed_ids_are_found_in_the_order_of_their_due_times(void **st
 static void test_ready_ids_are_found_from_the_last_one_that_was_pushed(void **state)
 {
     fixture f = open_queue(1, "list");
-    char id[32], cursor[64] = "ready 0";
+    char id[32], cursor[64] = "ready 0 250";
     int numbers[2 * IDS], i;
     move m;
     (void)state;
@@ -84,15 +84,14 @@ static void test_ready_ids_are_found_from_the_last_one_that_was_pushed(void **st
     close_queue(&f);
 }
 
-/* Only the first ones are found by their due time, because a call that passes over others takes the longer the more
- * there are. */
-static void test_ids_of_one_due_time_are_found_all(void **state)
+/* A push of several jobs with a delay gives all of them the same due time. */
+static void test_ids_of_one_due_time_are_found_by_it(void **state)
 {
     fixture f = open_queue(1, "list");
-    char id[32], cursor[64] = "due -inf";
+    char id[32], cursor[64] = "due -inf 0 250";
     int numbers[3 * IDS], number;
     char found[IDS] = {0};
-    size_t count = 0, i;
+    size_t count, i;
     move m;
     (void)state;
     done(&f, seriatim_push_begin(f.client, f.queue));
@@ -109,13 +108,30 @@ static void test_ids_of_one_due_time_are_found_all(void **state)
     }
     done(&f, seriatim_push_send(f.client));
     move_begin(&m, 2);
-    assert_int_equal(list_walk(&m, cursor, "due", numbers, 3 * IDS), 100);
-    while (strcmp(cursor, "0") != 0)
-        count += list(&m, cursor, numbers + count, 3 * IDS - count);
+    count = list_walk(&m, cursor, "due", numbers, 3 * IDS);
+    assert_int_equal(count, IDS);
     for (i = 0; i < count; i++)
         found[numbers[i]] = 1;
     for (i = 0; i < IDS; i++)
         assert_true(found[i]);
+    close_queue(&f);
+}
+
+/* Ids that are added behind the first call are not looked at, as many as they may be. */
+static void test_a_walk_ends_though_ids_are_added(void **state)
+{
+    fixture f = open_queue(1, "list");
+    char id[32], cursor[64] = "0";
+    int numbers[100], i, calls = 0;
+    move m;
+    (void)state;
+    for (i = 0; i < IDS; i++)
+        push_later(&f, id_of(id, i), "1", 1000);
+    move_begin(&m, 2);
+    while (list(&m, cursor, numbers, 100) > 0 && strncmp(cursor, "due", 3) == 0) {
+        push_new_ids(&f, ++calls * 1000, 200, (push_options){2000, 0, 0, NULL});
+        assert_in_range(calls, 1, 2);
+    }
     close_queue(&f);
 }
 
@@ -161,7 +177,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_delayed_ids_are_found_in_the_order_of_their_due_times),
         cmocka_unit_test(test_ready_ids_are_found_from_the_last_one_that_was_pushed),
-        cmocka_unit_test(test_ids_of_one_due_time_are_found_all),
+        cmocka_unit_test(test_ids_of_one_due_time_are_found_by_it),
+        cmocka_unit_test(test_a_walk_ends_though_ids_are_added),
         cmocka_unit_test(test_ids_that_leave_meanwhile_hide_no_other),
         cmocka_unit_test(test_a_cursor_that_no_call_gave_is_refused),
     };
