@@ -92,6 +92,14 @@ static void replace_layout(move *m, const char *words)
     freeReplyObject(reply);
 }
 
+const char *departing_id(char id[32], const char *name, int number)
+{
+    int i;
+    for (i = 0; i == 0 || seriatim_shard_of(id, strlen(id), 2) == 0; i++)
+        snprintf(id, 32, "%s%d-%d", name, number, i);
+    return id;
+}
+
 const char *turn_shard(unsigned shard, const char *layout)
 {
     static char word[16];

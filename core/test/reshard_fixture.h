@@ -34,6 +34,8 @@ redisReply *shard_script(unsigned shard, const char *script, size_t len, const c
 #define ON_SHARD(shard, name, ...)                                                                                     \
     shard_script(shard, srt_script_text_##name, sizeof srt_script_text_##name, __VA_ARGS__, NULL)
 
+/* An id that begins with name and number, and lies in shard 0 of 1 and in shard 1 of 2. Returns id. */
+const char *departing_id(char id[32], const char *name, int number);
 /* Turns a shard to this layout. Returns the first word of the answer, which the next call replaces. */
 const char *turn_shard(unsigned shard, const char *layout);
 /* Replaces the layout and turns all shards. shards: the new number. */

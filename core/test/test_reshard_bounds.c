@@ -16,15 +16,6 @@
 #define NOTICE_BYTES 200000
 #define MANY 100
 
-/* Lies in shard 0 of 1, and in shard 1 of 2. */
-static const char *new_id(char id[32], const char *name, int number)
-{
-    int i;
-    for (i = 0; i == 0 || seriatim_shard_of(id, strlen(id), 2) == 0; i++)
-        snprintf(id, 32, "%s%d-%d", name, number, i);
-    return id;
-}
-
 /* A notice that nobody tells yet, as notify.lua writes it; what follows the id is not read by a move. */
 static void write_notice(const char *id, unsigned char number)
 {
@@ -66,7 +57,7 @@ static void test_r_reshard_8_notices_are_listed_and_leave_some_a_call(void **sta
     move m;
     int i;
     (void)state;
-    push(&f, new_id(id, "noticed", 0), "1", (push_options){0, 0, 0, NULL});
+    push(&f, departing_id(id, "noticed", 0), "1", (push_options){0, 0, 0, NULL});
     for (i = 0; i < NOTICES; i++)
         write_notice(id, (unsigned char)i);
     move_begin(&m, 2);
@@ -111,7 +102,7 @@ static void test_r_reshard_8_scheduled_payloads_that_are_large_arrive_in_several
     int i;
     (void)state;
     assert_non_null(payload);
-    new_id(id, "scheduled", 0);
+    departing_id(id, "scheduled", 0);
     for (i = 0; i < PAYLOADS; i++) {
         memset(payload, 'a' + i, BYTES);
         done(&f, seriatim_push_begin(f.client, f.queue));
@@ -149,7 +140,7 @@ static void test_r_reshard_8_many_scheduled_payloads_leave_in_several_batches(vo
     words[0] = '\0';
     for (i = 0; i < IDS; i++) {
         char id[32], payload[16];
-        new_id(id, "few", i);
+        departing_id(id, "few", i);
         done(&f, seriatim_push_begin(f.client, f.queue));
         for (k = 0; k < EACH; k++) {
             snprintf(payload, sizeof payload, "p%d", k);
@@ -192,7 +183,7 @@ static void leaves_alone(int is_scheduled)
     move m;
     int i;
     for (i = 0; i < 4; i++)
-        push(&f, new_id(ids[i], names[i], 0), "1", (push_options){0, 0, 0, NULL});
+        push(&f, departing_id(ids[i], names[i], 0), "1", (push_options){0, 0, 0, NULL});
     done(&f, seriatim_push_begin(f.client, f.queue));
     for (i = 0; i < PAYLOADS; i++) {
         snprintf(payload, sizeof payload, "p%d", i);
@@ -237,7 +228,7 @@ static void test_r_reshard_8_payloads_of_many_ids_are_freed_in_several_calls(voi
     (void)state;
     for (i = 0; i < MANY; i++) {
         char id[32];
-        push(&f, new_id(id, "large", i), large('x'), (push_options){0, 0, 0, NULL});
+        push(&f, departing_id(id, "large", i), large('x'), (push_options){0, 0, 0, NULL});
         strcat(strcat(words, id), " ");
     }
     move_begin(&m, 2);

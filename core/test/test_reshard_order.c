@@ -14,15 +14,6 @@
 
 #define IDS 250
 
-/* Lies in shard 0 of 1, and in shard 1 of 2. */
-static const char *id_of(char id[32], int number)
-{
-    int i;
-    for (i = 0; i == 0 || seriatim_shard_of(id, strlen(id), 2) == 0; i++)
-        snprintf(id, 32, "%d-%d", number, i);
-    return id;
-}
-
 /* The numbers of the ids that one call lists, at most `room`. cursor is replaced. */
 static size_t list(const move *m, char cursor[64], int *numbers, size_t room)
 {
@@ -55,7 +46,7 @@ static void test_delayed_ids_are_found_in_the_order_of_their_due_times(void **st
     (void)state;
     for (i = 0; i < IDS; i++) {
         place[i] = i * 77 % IDS;
-        push_later(&f, id_of(id, i), "1", 1000 + 10 * place[i]);
+        push_later(&f, departing_id(id, "", i), "1", 1000 + 10 * place[i]);
     }
     move_begin(&m, 2);
     assert_int_equal(list_walk(&m, cursor, "due", numbers, 2 * IDS), IDS);
@@ -74,8 +65,8 @@ static void test_ready_ids_are_found_from_the_last_one_that_was_pushed(void **st
     move m;
     (void)state;
     for (i = 0; i < IDS; i++)
-        push(&f, id_of(id, i), "1", none);
-    act_on(&f, SERIATIM_DELETE, id_of(id, IDS - 1));
+        push(&f, departing_id(id, "", i), "1", none);
+    act_on(&f, SERIATIM_DELETE, departing_id(id, "", IDS - 1));
     move_begin(&m, 2);
     assert_int_equal(list_walk(&m, cursor, "ready", numbers, 2 * IDS), IDS - 1);
     for (i = 0; i < IDS - 1; i++)
@@ -98,7 +89,7 @@ static void test_ids_of_one_due_time_are_found_by_it(void **state)
     for (number = 0; number < IDS; number++) {
         seriatim_job job;
         seriatim_job_init(&job);
-        job.id = id_of(id, number);
+        job.id = departing_id(id, "", number);
         job.id_len = strlen(id);
         job.payload = "1";
         job.payload_len = 1;
@@ -126,7 +117,7 @@ static void test_a_walk_ends_though_ids_are_added(void **state)
     move m;
     (void)state;
     for (i = 0; i < IDS; i++)
-        push_later(&f, id_of(id, i), "1", 1000);
+        push_later(&f, departing_id(id, "", i), "1", 1000);
     move_begin(&m, 2);
     while (list(&m, cursor, numbers, 100) > 0 && strncmp(cursor, "due", 3) == 0) {
         push_new_ids(&f, ++calls * 1000, 200, (push_options){2000, 0, 0, NULL});
@@ -144,9 +135,9 @@ static void test_ids_that_leave_meanwhile_hide_no_other(void **state)
     move m;
     (void)state;
     for (i = 0; i < IDS; i++)
-        push(&f, id_of(id, i), "1", (push_options){i % 3 == 0 ? 1000 : 0, 0, 0, NULL});
+        push(&f, departing_id(id, "", i), "1", (push_options){i % 3 == 0 ? 1000 : 0, 0, 0, NULL});
     for (i = 1; i < IDS; i += 3)
-        act_on(&f, SERIATIM_PARK, id_of(id, i));
+        act_on(&f, SERIATIM_PARK, departing_id(id, "", i));
     move_begin(&m, 2);
     assert_int_equal(move_source(&m, 0), IDS);
     close_queue(&f);
@@ -160,7 +151,7 @@ static void test_a_cursor_that_no_call_gave_is_refused(void **state)
     redisReply *reply;
     move m;
     (void)state;
-    push(&f, id_of(id, 0), "1", none);
+    push(&f, departing_id(id, "", 0), "1", none);
     move_begin(&m, 2);
     CALL(&call, 0, foreign, m.generation);
     call_text(&call, "jobs");

@@ -91,7 +91,7 @@ class SentinelSetup
   def all_say?(text, *words) = @sentinels.all? { |sentinel| sentinel.ask(*words).include?(text) }
 
   # INFO says sentinel_tilt:1 where a sentinel has stopped for 30 s because the machine was too slow for it.
-  def what_all_say = @sentinels.map { |sentinel| sentinel.ask("INFO", "sentinel").split("\r\n") }.inspect
+  def what_all_say = @sentinels.map { |sentinel| sentinel.ask("INFO", "sentinel").split("\r\n") }
 
   def eventually
     deadline = Process.clock_gettime(Process::CLOCK_MONOTONIC) + PATIENCE
