@@ -212,8 +212,8 @@ typedef struct seriatim_options {
     const char *ns;   /* the namespace, with which every key begins; NULL: "seriatim" */
     const char *name; /* CLIENT SETNAME; NULL: none */
     size_t max_payload;   /* bytes of a payload, at most 128 MiB; 0: 1 MiB */
-    const char *url_from; /* the setting or variable that holds the URL, for the error of a Redis that cannot be
-                             reached; NULL: the error names none */
+    const char *url_from; /* the setting or variable that holds the URL, for the error of a URL that is wrong, or of a
+                             Redis that cannot be reached; NULL: the error names none */
 } seriatim_options;
 
 /*

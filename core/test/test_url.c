@@ -296,10 +296,10 @@ static void test_invalid_urls_are_refused_without_their_password(void **state)
 static void test_a_refused_url_is_named_without_its_password(void **state)
 {
     static const bad_url cases[] = {
-        {"localhost:6379", "rediss+sentinel://, and localhost:6379 has none"},
+        {"localhost:6379", "rediss+cluster://, and localhost:6379 has none"},
         {"10.0.0.1:6379/3", ", and 10.0.0.1:6379 has none"},
         {"u:SeCrEt@my-redis_1:6380", ", and my-redis_1:6380 has none"},
-        {"u:SeCrEt:1@:6380", "rediss+sentinel://"},
+        {"u:SeCrEt:1@:6380", "rediss+cluster://"},
         {"http://u:SeCrEt@h:1", ", not http://"},
         {"redis+x.y-z://h", ", not redis+x.y-z://"},
     };

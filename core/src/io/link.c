@@ -72,10 +72,21 @@ static int link_seed(seriatim_link *link)
                                                                                           : SERIATIM_NOMEM;
 }
 
+/* The error of a wrong URL names the setting or variable that holds it. */
+static int link_parse_url(seriatim_link *link, const char *url, const char *url_from, seriatim_error *error)
+{
+    seriatim_error wrong;
+    int status = srt_url_parse(&link->url, link->mem, url, strlen(url), &wrong);
+    if (status == SERIATIM_OK)
+        return status;
+    return url_from ? srt_fail(error, status, "%.380s; correct %.50s", wrong.message, url_from)
+                    : srt_fail(error, status, "%s", wrong.message);
+}
+
 static int link_init(seriatim_link *link, const seriatim_options *options, const char *url, seriatim_error *error)
 {
     unsigned char random[SRT_CLIENT_RANDOM];
-    int status = srt_url_parse(&link->url, link->mem, url, strlen(url), error);
+    int status = link_parse_url(link, url, options ? options->url_from : NULL, error);
     if (status == SERIATIM_OK)
         status = seriatim_client_new(options, &link->client, error);
     if (status == SERIATIM_OK)

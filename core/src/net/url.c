@@ -439,7 +439,8 @@ static url_span url_address_of(url_span text)
 static int url_refuse_scheme(url_parser *p, url_span text)
 {
     static const char rule[] =
-        "the scheme must be redis://, rediss://, unix://, redis+sentinel:// or rediss+sentinel://";
+        "the scheme must be redis://, rediss://, unix://, redis+sentinel://, rediss+sentinel://, redis+cluster:// or "
+        "rediss+cluster://";
     url_span scheme = url_scheme_of(text), address = url_address_of(text);
     int most = 100; /* bytes of it that are shown */
     int scheme_len = scheme.end - scheme.at > most ? most : (int)(scheme.end - scheme.at);
