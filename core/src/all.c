@@ -189,6 +189,7 @@
 #include "node/acquire.c"
 #include "node/settle.c"
 #include "node/slice.c"
+#include "node/time_to_run.c"
 #include "node/claim.c"
 #include "node/mover_steps.c"
 #include "node/mover_batch.c"

@@ -106,6 +106,11 @@ void push_and_run(node_and_store *f, store_id *id)
 
 node_and_store open_node(seriatim_queue_settings q)
 {
+    return open_node_of_threads(q, 20);
+}
+
+node_and_store open_node_of_threads(seriatim_queue_settings q, unsigned threads)
+{
     node_and_store f = {store_new(7, 800), NULL, {NULL}, 0};
     seriatim_node_settings settings = node_of_one_thread("holder");
     seriatim_error error;
@@ -114,7 +119,7 @@ node_and_store open_node(seriatim_queue_settings q)
     settings.options.ns = STORE_NS;
     settings.lease_ms = 600000;
     settings.poll_ms = 3600000;
-    settings.threads = 20;
+    settings.threads = threads;
     q.name = f.store->queues[0].name;
     q.name_len = strlen(q.name);
     q.shards_count = (int64_t)f.store->queues[0].shards;

@@ -10,41 +10,26 @@
 
 /* ---- The request ---------------------------------------------------------------------------- */
 
-/* How many more ids of the shard this node may claim. */
-static size_t room_for_runs(const srt_shard *s)
+/* How many ids the threads can use. */
+static size_t wanted_ids(srt_node *node, const srt_shard *s, int64_t now)
 {
-    size_t runs = s->ready.count + s->running + s->quarantined + s->barred.count + s->pending.count;
-    return runs < SHARD_MAX_RUNS ? SHARD_MAX_RUNS - runs : 0;
-}
-
-/*
- * How many ids the threads can use. A time to run counts from the claim, so ids of such a worker are claimed only when
- * a thread is free.
- */
-static size_t wanted_ids(srt_node *node, const srt_shard *s)
-{
-    const srt_group *group = &node->groups[s->group];
-    size_t window = srt_shard_window(node, s), free_ids;
+    size_t window = srt_shard_window(node, s), ids;
     if (s->queue->now.ttr == 0)
         return s->ready.count * 2 <= window ? window - s->ready.count : 0;
-    free_ids = group->held < group->threads ? (group->threads - group->held) * (size_t)s->queue->own.batch_size : 0;
-    if (free_ids <= s->ready.count) {
-        node->starved = 1;
-        return 0;
-    }
-    return free_ids - s->ready.count < window ? free_ids - s->ready.count : window;
+    ids = srt_shard_timed_ids(node, s, now);
+    return ids < window ? ids : window;
 }
 
-static size_t claim_limit(srt_node *node, const srt_shard *s)
+static size_t claim_limit(srt_node *node, const srt_shard *s, int64_t now)
 {
-    size_t wanted = wanted_ids(node, s), room = room_for_runs(s);
+    size_t wanted = wanted_ids(node, s, now), room = srt_shard_room(s);
     return wanted < room ? wanted : room;
 }
 
 /* Is there room for more of the ids that are due? */
 int srt_shard_wants_claim(srt_node *node, const srt_shard *s, int64_t now)
 {
-    return !s->claiming && (s->more || s->due_at <= now) && claim_limit(node, s) > 0;
+    return !s->claiming && (s->more || s->due_at <= now) && claim_limit(node, s, now) > 0;
 }
 
 /* The message may arrive before the answer to an earlier request; that answer must not hide it. */
@@ -78,6 +63,9 @@ void srt_shard_claim(srt_node *node, srt_shard *s, size_t limit, int kind, int64
         return;
     s->claiming = 1;
     s->window = window;
+    s->asked = kind == SRT_CLAIM_READY && s->queue->now.ttr ? limit : 0;
+    if (s->asked)
+        s->claim_turn = ++node->claim_turns;
     if (kind != SRT_CLAIM_READY)
         node->groups[s->group].quarantine_claims++;
 }
@@ -103,7 +91,7 @@ void srt_shard_want_claim(srt_node *node, srt_shard *s, int64_t now)
     } else if (s->unproven_at <= now && group->quarantined.count + group->quarantine_claims < group->threads) {
         srt_shard_claim(node, s, 1, SRT_CLAIM_UNPROVEN, now);
     } else if (srt_shard_wants_claim(node, s, now)) {
-        srt_shard_claim(node, s, claim_limit(node, s), SRT_CLAIM_READY, now);
+        srt_shard_claim(node, s, claim_limit(node, s, now), SRT_CLAIM_READY, now);
     }
 }
 
@@ -221,6 +209,8 @@ void srt_shard_claimed(srt_node *node, srt_shard *s, const srt_request *r, const
     int past, had_suspect = node->quarantine.step == SRT_QUARANTINE_CLAIM && node->quarantine.shard == s &&
                             r->place == SRT_CLAIM_SUSPECT;
     s->claiming = 0;
+    s->asked = 0;
+    srt_node_wake_starved(node, now); /* it may have brought less */
     s->first_claim = 0;
     if (r->place != SRT_CLAIM_READY) {
         node->groups[s->group].quarantine_claims--;

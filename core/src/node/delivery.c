@@ -246,6 +246,37 @@ static size_t batch_of(const srt_shard *s)
     return s->ready.count < most ? s->ready.count : most;
 }
 
+/*
+ * Hands back ids whose time to run ended before a thread began them, because the threads or Redis were slow: Redis may
+ * give them out again.
+ */
+static void release_overdue(srt_node *node, srt_shard *s, int64_t now)
+{
+    int64_t over = now * 1000 + node->offset_us - s->queue->now.ttr;
+    srt_job *job;
+    while (s->queue->now.ttr && s->ready.first && s->ready.first->view.fence <= over) {
+        job = srt_list_take(&s->ready);
+        srt_claim_part(s, job->claim);
+        if (s->pending.count == 0)
+            s->pending_since = now;
+        srt_list_add(&s->pending, job); /* its outcome is that it was released */
+        srt_node_wake(node, s, now);
+    }
+    srt_ready_update(&node->groups[s->group], s);
+}
+
+/* A shard that has an id to hand out, the next one by the scheduler. */
+static srt_shard *next_shard(srt_node *node, const srt_group *group, int64_t now)
+{
+    srt_shard *s;
+    while ((s = srt_ready_best(group))) {
+        release_overdue(node, s, now);
+        if (s->ready.count)
+            break;
+    }
+    return s;
+}
+
 static int take_batch(srt_node *node, srt_shard *s, int64_t now, seriatim_delivery **out)
 {
     size_t count = batch_of(s);
@@ -322,7 +353,7 @@ int srt_node_take(srt_node *node, size_t number, int64_t now, seriatim_delivery 
     srt_shard *s;
     if (status != SERIATIM_AGAIN || !go_on)
         return status;
-    s = srt_ready_best(group);
+    s = next_shard(node, group, now);
     return s ? take_batch(node, s, now, out) : SERIATIM_AGAIN;
 }
 
@@ -346,8 +377,10 @@ int srt_node_take_from(srt_node *node, size_t number, seriatim_shard wanted, int
         return status;
     for (i = 0; i < group->ready_count; i++) {
         srt_shard *s = group->ready[i];
-        if (s->worker == wanted.worker && s->index == wanted.shard && srt_shard_may_run(s))
-            return take_batch(node, s, now, out);
+        if (s->worker != wanted.worker || s->index != wanted.shard || !srt_shard_may_run(s))
+            continue;
+        release_overdue(node, s, now);
+        return s->ready.count ? take_batch(node, s, now, out) : SERIATIM_AGAIN;
     }
     return SERIATIM_AGAIN;
 }
@@ -379,15 +412,6 @@ size_t srt_node_candidates(srt_node *node, size_t number, int64_t now, seriatim_
 
 /* ---- Hand-back ----------------------------------------------------------------------------- */
 
-static void wake_starved(srt_node *node, int64_t now)
-{
-    size_t i;
-    node->starved = 0;
-    for (i = 0; i < node->shard_count; i++)
-        if (node->shards[i]->queue->now.ttr)
-            srt_node_wake(node, node->shards[i], now);
-}
-
 static void suspect_ended(srt_node *node, const seriatim_delivery *d)
 {
     if (d->abandoned) {
@@ -417,8 +441,7 @@ void srt_node_settle(srt_node *node, seriatim_delivery *d, int64_t now)
         srt_node_wake_threads(node); /* other shards of the worker may run now, also in other groups */
     if (d->shard->state == SRT_OWNED && (!d->shard->wanted || node->stopping))
         srt_node_wake(node, d->shard, now);
-    if (node->starved)
-        wake_starved(node, now);
+    srt_node_wake_starved(node, now);
     if (d->notices)
         srt_notice_settled(node, d, now);
     else

@@ -6,11 +6,11 @@
  * host), timers.c, masters.c (which Redis has a shard), shard_request.c, ready_shards.c (which shard is taken from
  * next), quarantine.c, heartbeat_fields.c (what a node reports of its process), heartbeat.c (heartbeats, which nodes
  * live), notice.c (retries_exhausted), the life of a shard (shard.h: batch.c, hold.c, recall.c, offer.c, recover.c,
- * acquire.c, settle.c, slice.c, claim.c, mover.h: mover_steps.c, mover_batch.c, mover_end.c, mover.c; shard.c),
- * checkpoint.c (payloads that are done before their run ends), delivery.c (what threads hold), sample.c (histories of
- * all queues), run_times.c (how long perform took), and the life of the node: node.c, layout.c, replicas.c (what a
- * connection wrote is on them), generation.c (a layout that changed), follow.c (the map of a cluster), connection.c,
- * tick.c.
+ * acquire.c, settle.c, slice.c, time_to_run.c, claim.c, mover.h: mover_steps.c, mover_batch.c, mover_end.c, mover.c;
+ * shard.c), checkpoint.c (payloads that are done before their run ends), delivery.c (what threads hold), sample.c
+ * (histories of all queues), run_times.c (how long perform took), and the life of the node: node.c, layout.c,
+ * replicas.c (what a connection wrote is on them), generation.c (a layout that changed), follow.c (the map of a
+ * cluster), connection.c, tick.c.
  */
 #ifndef SRT_NODE_STATE_H
 #define SRT_NODE_STATE_H
@@ -93,6 +93,8 @@ struct srt_shard {
     int paused, more, recall;
     int changed_meanwhile; /* Redis said that the shard changed while an answer that may be older was on its way */
     size_t window; /* pushes claim for this node while it has fewer ids (claim.c), as Redis was told; 0: no push does */
+    size_t asked;  /* by the claim that is on its way, of a queue with a time to run */
+    uint64_t claim_turn;                     /* when it asked last, by node->claim_turns */
     int64_t due_at, unproven_at, suspect_at; /* local ms at which something will be due */
     srt_job_list ready;                      /* claimed, not begun */
     srt_job_list pending;                    /* ended, not settled */
@@ -338,8 +340,9 @@ struct srt_node {
     int quiet, stopping, left, stopped;
     int ordered; /* seriatim_order, by the last heartbeat */
     int64_t give_up_at;
-    int starved;         /* a shard with a time to run waits for a free thread */
-    int checkpoint_news; /* a checkpoint was answered, or its run was lost, since the runner has looked */
+    int starved;          /* a shard with a time to run waits for a free thread */
+    uint64_t claim_turns; /* claims of such shards, so far */
+    int checkpoint_news;  /* a checkpoint was answered, or its run was lost, since the runner has looked */
 
     srt_events events;
     seriatim_runner_stats stats;
@@ -439,6 +442,8 @@ void srt_claim_part(srt_shard *shard, srt_claim *claim);
 int srt_shard_may_run(const srt_shard *shard);           /* what it has ready may be handed out now */
 void srt_shard_forget(srt_node *node, srt_shard *shard); /* frees what it holds */
 int srt_shard_wants_claim(srt_node *node, const srt_shard *shard, int64_t now);
+/* A thread may be free: shards with a time to run that waited for one look again. */
+void srt_node_wake_starved(srt_node *node, int64_t now);
 /*
  * A request about a shard: begin gives NULL when out of memory; send takes NULL and returns 0, the shard will be
  * stepped again.

@@ -154,6 +154,8 @@ static void shard_refused(srt_node *node, srt_shard *s, srt_request *r, int stat
         break;
     case SRT_ASK_CLAIM:
         s->claiming = 0;
+        s->asked = 0;
+        srt_node_wake_starved(node, now);
         /* It is not known, and is asked to be 0 once more, but for a node that stops: its release ends it. */
         s->window = !node->stopping && status != SERIATIM_GENERATION;
         if (r->place != SRT_CLAIM_READY) {

@@ -1,6 +1,6 @@
 /*
- * shard.h - between the files of a shard's life: batch, hold, recall, offer, recover, acquire, settle, slice, claim and
- * shard.c.
+ * shard.h - between the files of a shard's life: batch, hold, recall, offer, recover, acquire, settle, slice,
+ * time_to_run, claim and shard.c.
  */
 #ifndef SRT_SHARD_H
 #define SRT_SHARD_H
@@ -62,6 +62,11 @@ void srt_shard_settled(srt_node *node, srt_shard *s, srt_request *r, const srt_r
 void srt_shard_slice(srt_node *node, srt_job *job, int64_t now);
 void srt_shard_slice_on(srt_node *node, srt_shard *s, int64_t now); /* continues reading ids whose reading paused */
 void srt_shard_sliced(srt_node *node, srt_job *job, const srt_reply *reply, int64_t now);
+
+/* time_to_run.c */
+size_t srt_shard_room(const srt_shard *s); /* how many more of its ids this node may claim, by SHARD_MAX_RUNS */
+/* How many ids to claim of a queue with a ttr; 0: the shard is stepped again when a thread may be free. */
+size_t srt_shard_timed_ids(srt_node *node, const srt_shard *s, int64_t now);
 
 /* claim.c */
 void srt_shard_claim(srt_node *node, srt_shard *s, size_t limit, int kind, int64_t now); /* kind: SRT_CLAIM_* */

@@ -1,0 +1,98 @@
+/*
+ * time_to_run.c - how many ids are claimed of a queue with a ttr. It counts from the claim, so only ids are claimed
+ * that a thread can begin at once.
+ */
+#include "node/shard.h"
+
+size_t srt_shard_room(const srt_shard *s)
+{
+    size_t runs = s->ready.count + s->running + s->quarantined + s->barred.count + s->pending.count;
+    return runs < SHARD_MAX_RUNS ? SHARD_MAX_RUNS - runs : 0;
+}
+
+/* Ids of the shard that wait for a thread, or will: a claim that is on its way may bring as many as it asks for. */
+static size_t ids_before_threads(const srt_shard *s)
+{
+    return s->ready.count + s->asked + (size_t)s->slicing;
+}
+
+/* How many more ids of the queue max_running lets begin. */
+static size_t left_of_max_running(const srt_node *node, const srt_queue *queue)
+{
+    size_t limit = (size_t)queue->own.max_running, taken = queue->running, i;
+    for (i = 0; i < node->shard_count; i++)
+        if (node->shards[i]->queue == queue)
+            taken += ids_before_threads(node->shards[i]);
+    return taken < limit ? limit - taken : 0;
+}
+
+/* How many more ids of the shard could begin, were enough threads free. */
+static size_t may_begin(const srt_node *node, const srt_shard *s)
+{
+    const srt_queue *queue = s->queue;
+    size_t most = SHARD_MAX_CLAIM, left;
+    if (queue->now.serial_shards)
+        most = s->running == 0 && ids_before_threads(s) == 0 ? (size_t)queue->own.batch_size : 0;
+    if (!queue->own.max_running)
+        return most;
+    left = left_of_max_running(node, queue);
+    return left < most ? left : most;
+}
+
+static size_t threads_for(const srt_shard *s)
+{
+    size_t batch = (size_t)s->queue->own.batch_size;
+    return (ids_before_threads(s) + batch - 1) / batch;
+}
+
+/*
+ * Is a free thread for `a` rather than for `b`? It is for the one that claimed less recently, unless their priorities
+ * decide.
+ */
+static int claims_before(const srt_node *node, const srt_shard *a, const srt_shard *b)
+{
+    if (node->groups[a->group].scheduler == SERIATIM_PRIORITY && a->queue->own.priority != b->queue->own.priority)
+        return a->queue->own.priority > b->queue->own.priority;
+    return a->claim_turn < b->claim_turn;
+}
+
+/* Would it claim now, if a thread were free? */
+static int waits_for_thread(const srt_node *node, const srt_shard *s, int64_t now)
+{
+    return s->state == SRT_OWNED && s->wanted && !s->reconcile && !s->claiming && !s->paused &&
+           (s->more || s->due_at <= now) && srt_shard_room(s) > 0 && may_begin(node, s) > 0;
+}
+
+/* Threads of the group that nothing is claimed for, less one for each shard that claims before this one. */
+static size_t free_threads(const srt_node *node, const srt_shard *s, int64_t now)
+{
+    const srt_group *group = &node->groups[s->group];
+    size_t taken = group->held, i;
+    for (i = 0; i < node->shard_count && taken < group->threads; i++) {
+        const srt_shard *other = node->shards[i];
+        if (other->group != s->group || other->queue->now.ttr == 0)
+            continue;
+        taken += threads_for(other);
+        taken += (size_t)(claims_before(node, other, s) && waits_for_thread(node, other, now));
+    }
+    return taken < group->threads ? group->threads - taken : 0;
+}
+
+size_t srt_shard_timed_ids(srt_node *node, const srt_shard *s, int64_t now)
+{
+    size_t most = may_begin(node, s), ids = most ? free_threads(node, s, now) * (size_t)s->queue->own.batch_size : 0;
+    if (ids == 0)
+        node->starved = 1;
+    return ids < most ? ids : most;
+}
+
+void srt_node_wake_starved(srt_node *node, int64_t now)
+{
+    size_t i;
+    if (!node->starved)
+        return;
+    node->starved = 0;
+    for (i = 0; i < node->shard_count; i++)
+        if (node->shards[i]->queue->now.ttr)
+            srt_node_wake(node, node->shards[i], now);
+}

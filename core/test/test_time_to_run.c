@@ -1,0 +1,161 @@
+/*
+ * test_time_to_run.c - a node claims of a queue with a ttr only what its threads can begin at once: against a model of
+ * Redis (store.h), on a clock that stands still while bytes move.
+ */
+#ifndef _XOPEN_SOURCE
+#define _XOPEN_SOURCE 700
+#endif
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include "store_node.h"
+
+#define SHARDS 5 /* of the first queue of the model */
+#define TTR_MS 8000
+
+static seriatim_queue_settings timed(void)
+{
+    seriatim_queue_settings q = queue_q();
+    q.ttr = TTR_MS / 1000;
+    return q;
+}
+
+/* Pushes so many ids to each of the first shards. */
+static void push_to(node_and_store *f, unsigned shards, unsigned each)
+{
+    unsigned shard, n;
+    for (n = 0; n < each; n++)
+        for (shard = 0; shard < shards; shard++)
+            store_push(f->store, id_of(f, shard, n), 0);
+    pump(f);
+}
+
+/* Ids that Redis has given to the node. */
+static int claimed(const node_and_store *f)
+{
+    size_t i;
+    int count = 0;
+    for (i = 0; i < f->store->id_count; i++)
+        count += f->store->ids[i].running;
+    return count;
+}
+
+/* Is there an id that a thread may begin? */
+static int offers(const node_and_store *f)
+{
+    return srt_node_offers(f->node, 0, now_of(f));
+}
+
+static void test_r_ttr_3_no_more_is_claimed_than_threads_can_begin(void **state)
+{
+    node_and_store f = open_node_of_threads(timed(), 4);
+    seriatim_delivery *d[4];
+    int i;
+    (void)state;
+    push_to(&f, SHARDS, 6);
+    assert_int_equal(claimed(&f), 4);
+    for (i = 0; i < 4; i++)
+        d[i] = take(&f);
+    pump(&f);
+    assert_int_equal(claimed(&f), 4);
+    assert_false(offers(&f));
+    end(&f, d[0]);
+    pump(&f);
+    assert_int_equal(claimed(&f), 4);
+    assert_true(offers(&f));
+    for (i = 1; i < 4; i++)
+        end(&f, d[i]);
+    close_node(&f);
+}
+
+/* Each of the shards gets the thread in its turn, though each has more to run. */
+static void test_shards_take_turns_at_the_threads(void **state)
+{
+    node_and_store f = open_node_of_threads(timed(), 1);
+    unsigned shard, runs;
+    (void)state;
+    push_to(&f, SHARDS, 3);
+    for (runs = 0; runs < 3 * SHARDS; runs++) {
+        end(&f, take(&f));
+        pump(&f);
+        if (runs + 1 == SHARDS)
+            for (shard = 0; shard < SHARDS; shard++)
+                assert_int_equal(id_of(&f, shard, 0)->runs, shard == 4 ? 2 : 1); /* open_node ran one of shard 4 */
+    }
+    assert_int_equal(claimed(&f), 0);
+    assert_false(offers(&f));
+    close_node(&f);
+}
+
+static void test_a_serial_shard_claims_one_id_at_a_time(void **state)
+{
+    seriatim_queue_settings q = timed();
+    node_and_store f;
+    seriatim_delivery *d;
+    int runs;
+    (void)state;
+    q.serial_shards = 1;
+    f = open_node_of_threads(q, 10);
+    push_to(&f, 1, 6);
+    for (runs = 0; runs < 6; runs++) {
+        assert_int_equal(claimed(&f), 1);
+        d = take(&f);
+        pump(&f);
+        assert_int_equal(claimed(&f), 1);
+        end(&f, d);
+        pump(&f);
+    }
+    assert_int_equal(claimed(&f), 0);
+    close_node(&f);
+}
+
+static void test_max_running_limits_what_is_claimed_in_all_shards(void **state)
+{
+    seriatim_queue_settings q = timed();
+    node_and_store f;
+    int runs;
+    (void)state;
+    q.max_running = 2;
+    f = open_node_of_threads(q, 10);
+    push_to(&f, SHARDS, 2);
+    for (runs = 0; runs < 2 * SHARDS; runs++) {
+        assert_int_equal(claimed(&f), runs < 2 * SHARDS - 1 ? 2 : 1);
+        end(&f, take(&f));
+        pump(&f);
+    }
+    assert_int_equal(claimed(&f), 0);
+    close_node(&f);
+}
+
+static void test_an_id_whose_time_ended_before_its_run_is_claimed_again(void **state)
+{
+    node_and_store f = open_node_of_threads(timed(), 1);
+    store_id *id = id_of(&f, 0, 0);
+    seriatim_delivery *d;
+    (void)state;
+    push_to(&f, 1, 1);
+    assert_true(offers(&f));
+    f.store->now_us += (TTR_MS + 1) * INT64_C(1000); /* nothing is asked of Redis meanwhile */
+    assert_int_equal(srt_node_take(f.node, 0, now_of(&f), &d), SERIATIM_AGAIN);
+    pump(&f);
+    end(&f, take(&f));
+    pump(&f);
+    assert_int_equal(id->runs, 1);
+    assert_int_equal(claimed(&f), 0);
+    close_node(&f);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_r_ttr_3_no_more_is_claimed_than_threads_can_begin),
+        cmocka_unit_test(test_shards_take_turns_at_the_threads),
+        cmocka_unit_test(test_a_serial_shard_claims_one_id_at_a_time),
+        cmocka_unit_test(test_max_running_limits_what_is_claimed_in_all_shards),
+        cmocka_unit_test(test_an_id_whose_time_ended_before_its_run_is_claimed_again),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
