@@ -111,7 +111,7 @@ int64_t srt_node_tick(srt_node *n, int64_t now)
         next = quarantine;
     if (n->opening && n->opened_by < next)
         next = n->opened_by;
-    if (!n->heartbeat.in_flight && !n->left && n->heartbeat.at < next)
+    if (srt_node_may_send(n) && !n->heartbeat.in_flight && !n->left && n->heartbeat.at < next)
         next = node_lives(n, now) ? n->heartbeat.at : now + n->lease_ms / 4;
     if (n->give_up_at && n->give_up_at < next)
         next = n->give_up_at;
