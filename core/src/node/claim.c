@@ -78,7 +78,6 @@ void srt_shard_withdraw_window(srt_node *node, srt_shard *s, int64_t now)
 
 void srt_shard_want_claim(srt_node *node, srt_shard *s, int64_t now)
 {
-    const srt_group *group = &node->groups[s->group];
     if (s->claiming || node->quiet)
         return;
     if (s->paused) {
@@ -88,7 +87,7 @@ void srt_shard_want_claim(srt_node *node, srt_shard *s, int64_t now)
     }
     if (node->quarantine.step == SRT_QUARANTINE_CLAIM && node->quarantine.shard == s) {
         srt_shard_claim(node, s, 1, SRT_CLAIM_SUSPECT, now);
-    } else if (s->unproven_at <= now && group->quarantined.count + group->quarantine_claims < group->threads) {
+    } else if (s->unproven_at <= now && srt_quarantine_has_room(node, s)) {
         srt_shard_claim(node, s, 1, SRT_CLAIM_UNPROVEN, now);
     } else if (srt_shard_wants_claim(node, s, now)) {
         srt_shard_claim(node, s, claim_limit(node, s, now), SRT_CLAIM_READY, now);

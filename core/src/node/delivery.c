@@ -297,11 +297,21 @@ static int take_batch(srt_node *node, srt_shard *s, int64_t now, seriatim_delive
 
 static int quarantined_may_run(const srt_node *node, const srt_job *job)
 {
-    if (!job || !srt_shard_may_run(job->shard))
+    if (!srt_shard_may_run(job->shard))
         return 0;
     if (job->mode == SRT_RUN_SUSPECT)
         return node->held_count == 0 && node->quarantine.step == SRT_QUARANTINE_READY;
     return node->quarantine.step == SRT_QUARANTINE_NONE;
+}
+
+/* The first unproven or suspect id that may run now, or NULL: those of a shard that may not do not hold up the others.
+ */
+static const srt_job *next_quarantined(const srt_node *node, const srt_group *group)
+{
+    const srt_job *job = group->quarantined.first;
+    while (job && !quarantined_may_run(node, job))
+        job = job->next;
+    return job;
 }
 
 int srt_node_drained(const srt_node *n)
@@ -327,6 +337,7 @@ int srt_node_drained(const srt_node *n)
  */
 static int take_first(srt_node *node, srt_group *group, int64_t now, seriatim_delivery **out, int *go_on)
 {
+    const srt_job *job;
     *go_on = 0;
     if (group->exhausted) {
         *out = group->exhausted;
@@ -340,7 +351,10 @@ static int take_first(srt_node *node, srt_group *group, int64_t now, seriatim_de
         return take_quarantined(node, &group->died, SERIATIM_DIED, now, out);
     if (node->opening || node->quiet || srt_node_expired(node, now))
         return SERIATIM_AGAIN;
-    if (quarantined_may_run(node, group->quarantined.first))
+    job = next_quarantined(node, group);
+    while (job && group->quarantined.first != job)
+        srt_list_add(&group->quarantined, srt_list_take(&group->quarantined));
+    if (job)
         return take_quarantined(node, &group->quarantined, SERIATIM_RUN, now, out);
     *go_on = node->quarantine.step == SRT_QUARANTINE_NONE;
     return SERIATIM_AGAIN;
@@ -364,8 +378,7 @@ int srt_node_offers(const srt_node *node, size_t number, int64_t now)
         return 1;
     if (node->opening || node->quiet || srt_node_expired(node, now))
         return 0;
-    return quarantined_may_run(node, group->quarantined.first) ||
-           (node->quarantine.step == SRT_QUARANTINE_NONE && srt_ready_best(group));
+    return next_quarantined(node, group) || (node->quarantine.step == SRT_QUARANTINE_NONE && srt_ready_best(group));
 }
 
 int srt_node_take_from(srt_node *node, size_t number, seriatim_shard wanted, int64_t now, seriatim_delivery **out)
@@ -437,6 +450,8 @@ void srt_node_settle(srt_node *node, seriatim_delivery *d, int64_t now)
     }
     if (d->shard->queue->now.serial_shards)
         node->groups[d->shard->group].wake_pending = 1;
+    if (d->shard->queue->own.max_running || d->shard->queue->now.serial_shards)
+        srt_node_wake_unproven(node);
     if (d->shard->queue->own.max_running)
         srt_node_wake_threads(node); /* other shards of the worker may run now, also in other groups */
     if (d->shard->state == SRT_OWNED && (!d->shard->wanted || node->stopping))

@@ -15,6 +15,16 @@ void srt_node_wake_unproven(srt_node *node)
         srt_node_wake(node, node->shards[i], node->shards[i]->unproven_at);
 }
 
+int srt_quarantine_has_room(const srt_node *node, const srt_shard *s)
+{
+    const srt_group *group = &node->groups[s->group];
+    const srt_job *job;
+    size_t count = group->quarantine_claims;
+    for (job = group->quarantined.first; job; job = job->next)
+        count += (size_t)srt_shard_may_run(job->shard);
+    return srt_shard_may_run(s) && count < group->threads;
+}
+
 void srt_quarantine_end(srt_node *node)
 {
     size_t i;
