@@ -15,7 +15,7 @@ if call('ZSCORE', SCHED .. id, stamp) then
   unschedule(id, {stamp})
   note_delivers()
   note(id, EVENT_CANCELLED)
-  note_change()
+  advance()
   save()
   return {there, ''}
 end
@@ -25,6 +25,6 @@ if not e then return {0, following} end
 open_for_writing()
 take_entry(store, id, r, e)
 note(id, EVENT_CANCELLED)
-note_change()
+advance()
 save()
 return {1, ''}

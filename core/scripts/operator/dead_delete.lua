@@ -18,7 +18,7 @@ for i = 1, #ids do
   call('ZREM', DIED, id)
 end
 if deleted > 0 then
-  note_change()
+  advance()
   save()
 end
 return {began, more, deleted}

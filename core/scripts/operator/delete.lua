@@ -4,26 +4,39 @@
 -- KEYS: the shard's
 -- ARGV: 1 generation, 2 began ('' at first), 3 cursor (unused), 4 fold (unused), 5.. ids, at most 1,000
 -- Returns {began, 'more' or '', the number of ids that were there}. With 'more' the same ids are to be given again, with began: many scheduled
---   payloads of theirs are gone and still stand in the indexes, some 500 of which a call removes.
+--   payloads of theirs are gone and still stand in the indexes, some 500 of which a call looks at. Behind its time, began then says where
+--   the next call goes on: the place of an id, a deliver_at, and how many entries of that deliver_at have been looked at and stay.
 local ids, more = chosen(5), ''
-local began = tonumber(ARGV[2])
-local left = 500 -- entries of the indexes that this call may yet remove
+local began, place, from, passed = string.match(ARGV[2], '^(%d+) ?(%d*) ?(%S*) ?(%d*)$')
+began, place, passed = tonumber(began), tonumber(place) or 1, tonumber(passed) or 0
+if not from or from == '' then from = '-inf' end
+local left = 500 -- entries of the indexes that this call may yet look at
 probe()
 local waiting, behind, runs = look(first, ids), look(second, ids), look_at_runs(ids)
 probe_scheduled(ids)
 open_for_writing()
 spread()
 
--- Removes entries of an id whose payloads had come when the action began. Were there any?
-local function remove_entries(id, all)
-  local stamps, gone = call('ZRANGE', SCHED .. id, 0, left - 1), {}
-  for i = 1, #stamps do
-    if all or unpack_struct('>d', stamps[i]) <= began then gone[#gone + 1] = stamps[i] end
-  end
+-- Removes entries of an id from the first on. Were there any?
+local function remove_entries(id)
+  local stamps = call('ZRANGE', SCHED .. id, 0, left - 1)
+  if stamps[1] then unschedule(id, stamps) end
   if #stamps == left then more = 'more' end
+  left = max(1, left - #stamps)
+  return stamps[1]
+end
+
+-- Goes on with the entries of an id, from `from` and `passed` on: removes those whose payloads had come when the action began. Has it come to the end?
+local function remove_old_entries(id)
+  local entries = call('ZRANGEBYSCORE', SCHED .. id, from, '+inf', 'WITHSCORES', 'LIMIT', format('%.0f', passed), left)
+  local gone = {}
+  for i = 1, #entries, 2 do
+    if entries[i + 1] ~= from then from, passed = entries[i + 1], 0 end
+    if unpack_struct('>d', entries[i]) <= began then gone[#gone + 1] = entries[i] else passed = passed + 1 end
+  end
   if gone[1] then unschedule(id, gone) end
-  left = max(1, left - #gone)
-  return gone[1]
+  left = left - #entries / 2
+  return left > 0
 end
 
 local function delete(id)
@@ -36,15 +49,22 @@ local function delete(id)
     remove(first, id, r)
   end
   call('UNLINK', SCHEDMAP .. id)
-  local scheduled = remove_entries(id, true)
+  local scheduled = remove_entries(id)
   local was_there = run or r or n or scheduled
   if was_there then note(id, EVENT_DELETED) end
   return was_there
 end
 
-local count = 0
-for i = 1, #ids do
-  if began then remove_entries(ids[i], false) elseif delete(ids[i]) then count = count + 1 end
+local count, continued = 0, ''
+if began then
+  while place <= #ids and remove_old_entries(ids[place]) do
+    place, from, passed = place + 1, '-inf', 0
+  end
+  if place <= #ids then more, continued = 'more', format(' %d %s %d', place, from, passed) end
+else
+  for i = 1, #ids do
+    if delete(ids[i]) then count = count + 1 end
+  end
 end
 note_delivers()
 if count > 0 or began then
@@ -53,4 +73,4 @@ if count > 0 or began then
 end
 began = began or count > 0 and advance() or tick
 save()
-return {format('%.0f', began), more, count}
+return {format('%.0f', began) .. continued, more, count}

@@ -27,6 +27,6 @@ end
 if not r or not take() then return 0 end
 if empty(r) then remove(store, id, r) else rewrite(store, id, r) end
 note(id, EVENT_CANCELLED)
-note_change()
+advance()
 save()
 return 1

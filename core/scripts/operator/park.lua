@@ -25,7 +25,7 @@ for i = 1, #ids do
   end
 end
 if count > 0 then
-  note_change()
+  advance()
   tell_owner('!')
 end
 save()

@@ -14,7 +14,7 @@ probe_scheduled({id})
 -- The owner is to move at the new time what it knew to be moved later.
 local function tell(before)
   note(id, EVENT_RESCHEDULED, at)
-  note_change()
+  advance()
   if delivers < before and is(FLAG_PAUSED) then tell_owner() else wake_owner(min(delivers, at)) end
   save()
 end
