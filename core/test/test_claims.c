@@ -35,6 +35,38 @@ static void test_a_claim_skips_stale_entries(void **state)
     close_queue(&f);
 }
 
+/* A claim of all that is due; fails unless Redis refuses it because of the type of a key. */
+static void claim_is_refused(const fixture *f)
+{
+    redisReply *reply =
+        redisCommand(server_redis, "EVAL %b 2 %s %s 1 %s %s 10 0 0 merge 0 25 bury", srt_script_text_claim,
+                     sizeof srt_script_text_claim, PREFIX "state", PREFIX "-", f->lease, f->seen);
+    assert_int_equal(reply->type, REDIS_REPLY_ERROR);
+    assert_non_null(strstr(reply->str, "WRONGTYPE"));
+    freeReplyObject(reply);
+}
+
+static void test_f10_a_claim_beside_a_key_of_the_wrong_type_takes_nothing(void **state)
+{
+    fixture f = open_queue(1, "merge");
+    (void)state;
+    acquire(&f, "n1");
+    push_new_ids(&f, 0, 3, none);
+    REDIS("SET " PREFIX "claims x");
+    claim_is_refused(&f);
+    REDIS("DEL " PREFIX "claims");
+    assert_int_equal(claim(&f, "10", NULL), 3);
+    push_failed(&f, "failed", "x", 2, 0);
+    push_new_ids(&f, 3, 1, none);
+    REDIS("RENAME " PREFIX "retry kept");
+    REDIS("SET " PREFIX "retry x");
+    claim_is_refused(&f);
+    REDIS("RENAME kept " PREFIX "retry");
+    assert_int_equal(claim(&f, "10", NULL), 2);
+    assert_int_equal(findings(&f, 0), 0);
+    close_queue(&f);
+}
+
 static void test_ranges_leave_out_running_ids(void **state)
 {
     fixture f = open_queue(1, "merge");
@@ -391,6 +423,7 @@ static void test_a_push_wakes_an_owner_whose_recovery_ended_behind_its_claim(voi
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_f10_a_claim_beside_a_key_of_the_wrong_type_takes_nothing),
         cmocka_unit_test(test_ranges_leave_out_running_ids),
         cmocka_unit_test(test_a_claim_skips_stale_entries),
         cmocka_unit_test(test_a_claim_skips_evicted_records),
