@@ -439,6 +439,33 @@ static void test_r_morgue_1_dead_payloads_unite_with_what_waits(void **state)
     close_queue(&f);
 }
 
+/* The morgue keeps all payloads of an id, also of a queue that keeps one of what waits; large ones lie beside the
+ * record. */
+static void test_r_morgue_3_of_many_dead_payloads_a_queue_that_keeps_one_gets_one(void **state)
+{
+    static const char *const folds[] = {"last", "first"}, *const left[] = {"c", "a"};
+    size_t i;
+    int waits;
+    (void)state;
+    for (i = 0; i < 2; i++)
+        for (waits = 0; waits < 2; waits++) {
+            fixture f = open_queue(1, folds[i]);
+            char letter;
+            for (letter = 'a'; letter <= 'c'; letter++)
+                kill_one(&f, "x", large(letter));
+            assert_int_equal(fetch(&f, SERIATIM_MORGUE_FETCH, "x")->payload_total, 3);
+            if (waits)
+                push_later(&f, "x", i ? "a" : "c", 100);
+            act_on(&f, SERIATIM_MORGUE_QUEUE_UP, "x");
+            assert_int_equal(fetch(&f, SERIATIM_FETCH, "x")->payload_total, 1);
+            if (!waits)
+                assert_int_equal(fetch(&f, SERIATIM_FETCH, "x")->payloads[0].data[0], left[i][0]);
+            assert_int_equal(count_of("EXISTS", "deadspill:x"), 0);
+            assert_int_equal(findings(&f, 0), 0);
+            close_queue(&f);
+        }
+}
+
 static void test_deleting_removes_an_id_in_every_state(void **state)
 {
     fixture f = open_queue(1, "merge");
@@ -606,6 +633,7 @@ int main(void)
         cmocka_unit_test(test_notices_name_every_payload_that_was_killed_in_slices),
         cmocka_unit_test(test_a_call_writes_few_notices_of_large_payloads),
         cmocka_unit_test(test_r_morgue_1_dead_payloads_unite_with_what_waits),
+        cmocka_unit_test(test_r_morgue_3_of_many_dead_payloads_a_queue_that_keeps_one_gets_one),
         cmocka_unit_test(test_deleting_removes_an_id_in_every_state),
         cmocka_unit_test(test_a_parked_id_stays_parked_until_it_is_unparked),
         cmocka_unit_test(test_r_action_16_an_action_has_at_most_two_calls_at_once),

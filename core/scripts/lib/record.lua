@@ -449,8 +449,10 @@ end
 
 -- Adds all payloads of record n, which lies in the store `from`, to record r; n is gone then. The few go into the many.
 local function unite(store, id, r, from, n, fold)
-  if n.entries then
-    fold_entries(store, id, r, n.entries, fold)
+  -- Of a queue that keeps one payload, the morgue may have more of an id.
+  local entries = n.entries or keeps_one(fold) and n.count > 1 and spilled_entries(from, id, fold == 'last' and -1 or 0, 1)
+  if entries then
+    fold_entries(store, id, r, entries, fold)
     forget(from, id, n)
   elseif keeps_one(fold) then
     unite_one(store, id, r, from, n, fold)
