@@ -110,10 +110,11 @@ local function back_off_of(retry_in)
     return native.back_off_of_events
   elseif validate.is_callable(retry_in) then
     return retry_in
-  elseif type(retry_in) ~= "table" or #retry_in == 0 then
-    return validate.refuse("retry_in", '"delayed_queue", a function, or a list of seconds', retry_in)
   end
-  local seconds = {}
+  local rule, seconds = '"delayed_queue", a function, or a list of seconds', {}
+  if #validate.list("retry_in", retry_in, rule) == 0 then
+    validate.refuse("retry_in", rule, retry_in)
+  end
   for place, each in ipairs(retry_in) do
     seconds[place] = validate.seconds(("retry_in[%d]"):format(place), each, 0, LONGEST_DELAY)
   end

@@ -161,7 +161,7 @@ end
 ---Have workers been chosen, by an assignment or by an insertion?
 ---@return boolean
 function settings.workers_set()
-  return settings.was_set("workers") or validate.is_callable(values.workers) or #values.workers > 0
+  return settings.was_set("workers") or validate.is_callable(values.workers) or next(values.workers) ~= nil
 end
 
 ---@return boolean  is load_error another one than the default? Else errors are stored as they are.

@@ -136,7 +136,10 @@ describe("seriatim-lua", function()
       require = { { "5", "{ a = 1 }", "true" }, "a text" },
       threads = { { '"many"', "1.5", "true", "{ a = 1 }", "{ 1 }" }, "an integer" },
       processes = { { '"2"', "2.5" }, "an integer" },
-      queues = { { '"OrderWorker"', "5", '{ "A", 5 }', "{ A = 1 }", '{ "A", nil, "B" }', '{ { "A" } }' }, "a list of texts" },
+      queues = {
+        { '"OrderWorker"', "5", '{ "A", 5 }', "{ A = 1 }", '{ "A", nil, "B" }', '{ [0] = "A", "B", nil, "C" }', '{ { "A" } }' },
+        "a list of texts",
+      },
       timeout = { { '"soon"', '"25"', "0/0", "1/0", "{ a = 1 }" }, "a number of seconds" },
       environment = { { "5", "{ a = 1 }" }, "a text" },
       verbose = { { '"yes"', "1" }, "true or false" },

@@ -15,19 +15,16 @@ local function is_finite(value)
   return type(value) == "number" and value - value == 0
 end
 
----A list without gaps: with one, `ipairs` and `#` would leave out what follows it.
 local function is_texts(value)
-  if type(value) ~= "table" then
+  if not validate.is_list(value) then
     return false
   end
-  local count = 0
-  for key, text in pairs(value) do
-    if type(key) ~= "number" or type(text) ~= "string" then
+  for _, text in ipairs(value) do
+    if type(text) ~= "string" then
       return false
     end
-    count = count + 1
   end
-  return count == #value
+  return true
 end
 
 local function is_type(name)

@@ -16,8 +16,8 @@ local middlewares = {}
 ---@return any ...  what the outermost gives; next() gives what the next inner one does
 function middlewares.call(field, chain, worker, subject, core)
   local links = {}
-  for place, link in ipairs(chain) do
-    links[place] = validate.callable(("%s[%d]"):format(field, place), link)
+  for place, link in ipairs(validate.callables(field, chain)) do
+    links[place] = link
   end
   local function from(place)
     local link = links[place]

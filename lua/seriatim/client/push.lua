@@ -122,7 +122,7 @@ function push.push_by(write, worker, list)
     errors.misuse("push needs a worker, as in worker:perform_async(jobs), not " .. validate.kind(worker))
   end
   local chain = settings.client_middlewares
-  if #chain == 0 then
+  if next(chain) == nil then
     return write(worker, jobs.checked(list, worker:payload_codec()))
   end
   local normal = jobs.normalize(list)

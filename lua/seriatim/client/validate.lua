@@ -163,18 +163,23 @@ function validate.callables(field, value)
   return value
 end
 
----Is it a table whose only keys are 1 to its length?
+---Is it a table whose only keys are 1 to its length? ipairs and # would leave out what stands behind a hole.
 ---@param value any
 ---@return boolean
----@return any stranger  a key that is none of these
+---@return string? what  it is instead, for a message
 function validate.is_list(value)
   if type(value) ~= "table" then
-    return false
+    return false, validate.describe(value)
   end
-  local length = #value
+  local length = 0
+  for place in ipairs(value) do
+    length = place
+  end
   for key in pairs(value) do
-    if not validate.is_integer(key) or key < 1 or key > length then
-      return false, key
+    if not validate.is_integer(key) or key < 1 then
+      return false, "a table with the key " .. validate.shown(key)
+    elseif key > length then
+      return false, ("a table with a hole at %d (a list is from 1 on without holes)"):format(length + 1)
     end
   end
   return true
@@ -185,14 +190,11 @@ end
 ---@param rule string?  what it must be; nil: "a list"
 ---@return any[]
 function validate.list(field, value, rule)
-  local is_list, stranger = validate.is_list(value)
+  local is_list, what = validate.is_list(value)
   if is_list then
     return value
   end
-  if stranger ~= nil then
-    errors.misuse(("%s must be %s, not a table with the key %s"):format(field, rule or "a list", validate.shown(stranger)))
-  end
-  return validate.refuse(field, rule or "a list", value)
+  return errors.misuse(("%s must be %s, not %s"):format(field, rule or "a list", what))
 end
 
 ---@param field string

@@ -117,7 +117,7 @@ end
 
 function Execution:through_middlewares()
   local chain = settings.server_middlewares
-  if #chain == 0 then
+  if next(chain) == nil then
     return self:core()
   end
   return middlewares.call("server_middlewares", chain, self.worker, self:batch(), function()
@@ -356,7 +356,7 @@ end
 
 ---The fast path is for perform functions that take only payloads, in JSON, without middlewares and without the debug log.
 local function takes_fast_path(perform_info)
-  return perform_info.payloads_only and #perform_info.middlewares == 0 and log.level > log.DEBUG
+  return perform_info.payloads_only and next(perform_info.middlewares) == nil and log.level > log.DEBUG
 end
 
 local steps = {}

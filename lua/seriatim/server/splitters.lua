@@ -27,8 +27,15 @@ function splitters.build()
   return validate.is_callable(splitter) and splitter or validate.misuse("build_splitter", SPLITTER, splitter)
 end
 
-local function refuse(given)
-  validate.misuse("build_splitter: the splitter", GROUPS, given)
+local function refuse(what)
+  errors.usage(("build_splitter: the splitter must %s, not %s"):format(GROUPS, what))
+end
+
+local function check_list(given)
+  local is_list, what = validate.is_list(given)
+  if not is_list then
+    refuse(what)
+  end
 end
 
 ---The shard that is meant, which may be a copy; nil: it is none of those that the splitter was given.
@@ -39,13 +46,11 @@ end
 
 ---known: worker -> index -> shard. seen: the shards of other groups.
 local function check_group(group, known, seen)
-  if not validate.is_list(group) then
-    refuse(group)
-  end
+  check_list(group)
   for _, given in ipairs(group) do
     local shard = known_shard(given, known)
     if not shard then
-      refuse(given)
+      refuse(validate.describe(given))
     elseif seen[shard] then
       local text = "build_splitter: the splitter gives shard %d of queue %s twice"
       errors.usage(text:format(shard.index, validate.shown(shard.worker.queue_name)))
@@ -56,9 +61,7 @@ end
 
 local function filled(groups, known)
   local found, seen = {}, {}
-  if not validate.is_list(groups) then
-    refuse(groups)
-  end
+  check_list(groups)
   for _, group in ipairs(groups) do
     check_group(group, known, seen)
     found[#found + 1] = #group > 0 and group or nil

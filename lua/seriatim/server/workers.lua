@@ -153,7 +153,7 @@ function workers.chosen(given, queues)
     errors.usage("no workers: set seriatim.workers, or define one with seriatim.worker")
   end
   refuse_double_queues(list)
-  list = queues and of_queues(list, queues) or list
+  list = queues and of_queues(list, validate.list("queues", queues)) or list
   for _, made in ipairs(list) do
     refuse_without_perform(made)
   end

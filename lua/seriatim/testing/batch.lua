@@ -51,7 +51,7 @@ end
 local function row_of(id, codec, payloads, options)
   local scores, contexts = by_bytes(options.scores)[id] or {}, by_bytes(options.contexts)[id] or {}
   local rows = {}
-  for at, payload in ipairs(payloads) do
+  for at, payload in ipairs(validate.list(("payloads_by_id[%s]"):format(validate.shown(id)), payloads)) do
     local context = contexts[at] and next(contexts[at]) ~= nil and errors.guard(native.dump, contexts[at], "context") or nil
     rows[at] = { codec.dump(payload, "payload"), scores[at] or at, context }
   end
