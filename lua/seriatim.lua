@@ -90,7 +90,7 @@ local worker = require "seriatim.worker"
 ---@field load_error fun(stored: string): string  around stored errors, to compress them, say
 ---@field lease_time number  10; seconds without a heartbeat after which other nodes take over the shards of a node
 ---@field stop_timeout number  25; seconds that a stopping server waits for running jobs
----@field namespace string  "seriatim"; what every key in Redis begins with
+---@field namespace string  "seriatim"; what every key in Redis begins with: 1 to 128 bytes, none of them zero
 local seriatim = {
   version = version,
   worker = worker.define,

@@ -36,15 +36,18 @@ local function seconds(low, high)
   return function(field, value) return validate.seconds(field, value, low, high) end
 end
 
-local function text(low, high)
-  return function(field, value) return validate.text(field, value, low, high) end
+local function namespace(field, value)
+  if type(value) == "string" and value:find("\0", 1, true) then
+    return validate.refuse(field, "a text of 1 to 128 bytes without a zero byte", value)
+  end
+  return validate.text(field, value, 1, 128)
 end
 
 local function redis(field, value)
-  if value == nil or type(value) == "string" or validate.is_callable(value) then
+  if value == nil or validate.is_callable(value) then
     return value
   end
-  return validate.refuse(field, "a URL, a function that gives one, or nil", value)
+  return validate.url(field, value, "a URL, a function that gives one, or nil")
 end
 
 local function workers(field, value)
@@ -127,7 +130,7 @@ local DECLARED = {
   { "wait_timeout", validate.wait_timeout, value_of(1) },
   { "lease_time", seconds(0.2, 3600), value_of(10) },
   { "stop_timeout", seconds(0, 86400), value_of(25) },
-  { "namespace", text(1, 128), value_of("seriatim"), true },
+  { "namespace", namespace, value_of("seriatim"), true },
 }
 
 local values = {} -- by name

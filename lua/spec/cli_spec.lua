@@ -178,6 +178,18 @@ describe("seriatim-lua", function()
     assert.equal(3, code)
   end)
 
+  it("exits 2 when the URL of Redis is none, and names what holds it", function()
+    for _, words in ipairs { { "push", "q", "1" }, { "-r", "app" }, { "web", "--port", "0" } } do
+      words.redis = "localhost:6379"
+      local output, code = shell:run(words)
+      assert.matches("REDIS_URL must be a URL: the scheme must be .*, and localhost:6379 has none\n", output)
+      assert.equal(2, code)
+    end
+    local output, code = shell:run { "-r", shell:write("wrong.lua", "require('seriatim').redis = 'localhost:6379'\n") }
+    assert.matches("^seriatim: [^\n]-wrong.lua:1: redis must be a URL, [^\n]* and localhost:6379 has none\n$", output)
+    assert.equal(2, code)
+  end)
+
   it("F32 ends with 1 and last words when on_server_init raises", function()
     shell:write("crash.lua", APP .. "seriatim.on_server_init(function() error('no database', 0) end)")
     local output, code = shell:run("-r", "crash")

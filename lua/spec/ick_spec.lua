@@ -67,6 +67,11 @@ describe("seriatim.ick", function()
     assert.same({ { "a", 2 } }, other:ickreserve("k", 1))
   end)
 
+  it("refuses a URL that is none", function()
+    refused("url must be a URL, not '5' (string): the scheme must be redis://", function() seriatim.ick { url = "5" } end)
+    refused("url must be a URL, not 5 (number)", function() seriatim.ick { url = 5 } end)
+  end)
+
   it("R-ICK-8: takes calls of any size", function()
     local given, members = {}, {}
     for i = 1, 20000 do

@@ -101,9 +101,11 @@ describe("the URL", function()
     raises("^redis must be a URL, or a function that gives one, not 5 %(number%)$", function()
       recorder:perform_async { { id = 1 } }
     end)
-    seriatim.redis = "http://x"
-    local raised = raises("", function() recorder:perform_async { { id = 1 } } end)
-    assert.matches("pool_spec.lua:%d+: seriatim: .*scheme", raised)
+    seriatim.redis = function() return "http://x" end
+    local raised = raises("^redis must be a URL, or a function that gives one: the scheme must be .*, not http://$", function()
+      recorder:perform_async { { id = 1 } }
+    end)
+    assert.matches("pool_spec.lua:%d+: seriatim: ", raised)
   end)
 
   it("is found in the environment", function()
@@ -119,6 +121,13 @@ describe("the URL", function()
     assert.equal("redis://second", found())
     variables.SERIATIM_REDIS_URL = "redis://first"
     assert.equal("redis://first", found())
+  end)
+
+  it("of the environment is refused by the name of its variable", function()
+    local program = [[local s = require "seriatim"; print(pcall(s.push, s.worker { name = "A" }, { { id = 1 } }))]]
+    local said = "seriatim: %s must be a URL, not '5' %%(string%%): the scheme must be redis://"
+    assert.matches(said:format("REDIS_URL"), suite.run({ REDIS_URL = "5" }, program))
+    assert.matches(said:format("OURS"), suite.run({ REDIS_PROVIDER = "OURS", OURS = "5", REDIS_URL = "redis://h" }, program))
   end)
 
   it("is a private Redis' where there is no other, but not in production", function()

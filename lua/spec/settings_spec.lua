@@ -9,7 +9,9 @@ local NAN = 0 / 0
 local REFUSED = {
   poll_interval = { 0, "1", NAN, true },
   threads_per_node = { 0, 1.5 },
-  redis = { 5 },
+  redis = {
+    5, "", "5", "localhost:6379", "redis:", "http://x", "redis+sentinels://x/m", "redis://h:0", "redis://h/x", "unix://", "redis://a b",
+  },
   client_pool_size = { 0 },
   pool_timeout = { -1 },
   server_middlewares = { 5, "x", { a = print } },
@@ -29,7 +31,7 @@ local REFUSED = {
   push_timeout = { 0.09, 51, NAN },
   wait_replicas = { -1, 1001, 1.5, "1" },
   wait_timeout = { 0, 11, NAN },
-  namespace = { "", ("x"):rep(129), 5 },
+  namespace = { "", ("x"):rep(129), 5, "a\0b", "\0" },
   workers = { 5, "x" },
 }
 local NILABLE = { redis = true, dump_payload = true, load_payload = true, on_server_init = true, on_thread_init = true, last_words = true }
@@ -55,6 +57,44 @@ describe("a setting", function()
     local raised = suite.raises("", function() seriatim.lease_time = "soon" end)
     assert.matches("settings_spec.lua:%d+: seriatim: lease_time must be a number of seconds from 0.2 to 3600, " ..
       "not 'soon' %(string%)$", raised)
+  end)
+
+  it("that is a URL has a scheme of Redis, in any case, or is refused at once", function()
+    local urls = {
+      "redis://h", "rediss://h", "unix:///s", "unix:/s", "redis+sentinel://h/m", "rediss+sentinel://h/m", "redis+cluster://h,g",
+      "rediss+cluster://h", "REDIS://user:p%40ss@[::1]:7/3",
+    }
+    for _, url in ipairs(urls) do
+      seriatim.redis = url
+      assert.equal(url, seriatim.redis)
+    end
+    local rule = "^redis must be a URL, a function that gives one, or nil%s: the scheme must be redis://, rediss://, unix://, .*%s$"
+    local refused = {
+      ["5"] = { ", not '5' %(string%)", "" },
+      [""] = { ", not '' %(string%)", "" },
+      ["localhost:6379"] = { "", ", and localhost:6379 has none" },
+      ["http://x"] = { "", ", not http://" },
+    }
+    for url, said in pairs(refused) do
+      local raised = suite.raises(rule:format(said[1], said[2]), function() seriatim.redis = url end)
+      assert.matches("settings_spec.lua:%d+: seriatim: ", raised)
+    end
+    suite.raises("^redis must be .*: the database must be a whole number", function() seriatim.redis = "redis://h/x" end)
+    assert.equal(urls[#urls], seriatim.redis)
+  end)
+
+  it("that is a URL does not show its password where it is refused", function()
+    for _, url in ipairs { "http://me:secret@h", "me:secret@h:1", "redis://:secret", "redis://h/secret", "h?sentinel_password=secret" } do
+      local raised = suite.raises("^redis must be ", function() seriatim.redis = url end)
+      assert.is_nil(raised:find("secret", 1, true))
+    end
+  end)
+
+  it("that is a namespace has no zero byte", function()
+    local rule = "^namespace must be a text of 1 to 128 bytes without a zero byte, not 'a\\0b' %(string%)$"
+    suite.raises(rule, function() seriatim.namespace = "a\0b" end)
+    seriatim.namespace = " {a}:\195\169\255\n"
+    assert.equal(" {a}:\195\169\255\n", seriatim.namespace)
   end)
 
   it("has a default", function()

@@ -85,7 +85,7 @@ end
 function ick.new(options)
   options = validate.options(options, { "url", "statsd", "consumer", "reserve_time" })
   return setmetatable({
-    lender_of = options.url ~= nil and pool.of(validate.text("url", options.url, 1, 4096)) or nil,
+    lender_of = options.url ~= nil and pool.of(validate.url("url", options.url, "a URL")) or nil,
     statsd = statsd_of(options.statsd),
     consumer = validate.text("consumer", options.consumer == nil and CONSUMER or options.consumer, 1, MAX_CONSUMER),
     reserve_time = validate.seconds("reserve_time", options.reserve_time == nil and RESERVE_TIME or options.reserve_time, 0.1, 86400),

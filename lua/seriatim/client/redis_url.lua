@@ -7,21 +7,6 @@ local settings = require "seriatim.settings"
 
 local redis_url = {}
 
-local function configured()
-  local given = settings.redis
-  if given == nil then
-    return nil
-  end
-  local url = given
-  if type(given) ~= "string" then
-    url = given()
-  end
-  if type(url) == "string" and url ~= "" then
-    return url
-  end
-  return validate.refuse("redis", "a URL, or a function that gives one", url)
-end
-
 ---The variable that holds the URL, if one does.
 local function variable()
   for _, name in ipairs { "SERIATIM_REDIS_URL", os.getenv("REDIS_PROVIDER") or "", "REDIS_URL" } do
@@ -31,14 +16,17 @@ local function variable()
   end
 end
 
----The URL of the Redis in use; starts the private one if there is no other.
+---The URL of the Redis in use; starts the private one if there is no other. Raises misuse: what should hold a URL holds none.
 ---@return string?
 ---@return seriatim.Error? err
 function redis_url.resolve()
-  local name = variable()
-  local url = configured() or name and os.getenv(name)
-  if url then
-    return url
+  local given, name = settings.redis, variable()
+  if type(given) == "string" then
+    return given
+  elseif given ~= nil then
+    return validate.url("redis", given(), "a URL, or a function that gives one")
+  elseif name then
+    return validate.url(name, os.getenv(name), "a URL")
   end
   return private_redis.url()
 end

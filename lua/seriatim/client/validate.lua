@@ -209,6 +209,23 @@ function validate.text(field, value, low, high)
   return validate.refuse(field, ("a text of %d to %d bytes"):format(low, high), value)
 end
 
+---A URL of Redis, as the core reads it.
+---@param field string
+---@param value any
+---@param rule string  what it must be
+---@return string
+function validate.url(field, value, rule)
+  if type(value) ~= "string" then
+    return validate.refuse(field, rule, value)
+  end
+  local parsed, _, message = native.parse_url(value)
+  if parsed then
+    return value
+  end
+  local shown = value:find "[:@?]" and "" or ", not " .. validate.describe(value) -- a part of it may be a password
+  return errors.misuse(("%s must be %s%s: %s"):format(field, rule, shown, (message:gsub("^Redis URL: ", ""))))
+end
+
 ---The check of a worker's setting, called with the field and the value.
 ---@param setting seriatim.WorkerSetting
 ---@return fun(field: string, value: any): any
