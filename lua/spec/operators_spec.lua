@@ -258,6 +258,21 @@ describe("actions", function()
     raises("^ids%[2%] must be 1 to 1024 bytes, not 0$", function() actions:delete { "a", "" } end)
     raises("^repair must be true or false, not 1 %(number%)$", function() actions:check { repair = 1 } end)
   end)
+
+  it("delete a queue with its ids only where force is true", function()
+    local recorder = jobs.worker("Acts")
+    assert(recorder:perform_async { { id = 1, delay = 600 } })
+    for shown, force in pairs { ["'false' %(string%)"] = "false", ["0 %(number%)"] = 0, null = seriatim.null, ["a table"] = {} } do
+      raises("^force must be true or false, not " .. shown .. "$", function() recorder.actions:delete_queue { force = force } end)
+    end
+    for _, options in ipairs { {}, { force = false } } do
+      raises("^the queue holds 1 ids ", function() recorder.actions:delete_queue(options) end)
+    end
+    raises("^the queue holds 1 ids ", function() recorder.actions:delete_queue() end)
+    assert.equal(1, recorder:metrics().length)
+    assert.equal(1, recorder.actions:delete_queue { force = true })
+    assert.equal(0, recorder:metrics().length)
+  end)
 end)
 
 describe("a queue", function()

@@ -66,6 +66,11 @@ local function act_on_handle(self, name, handle, ...)
   return count == 1
 end
 
+---The only option of a call; nil is false.
+local function flag_of(options, name)
+  return validate.flag(name, validate.options(options, { name })[name] or false)
+end
+
 -- definitions: actions, written by script/embed from core/definitions/operations.json
 
 ---Makes waiting ids that are due later due now; of a running id, the payloads that wait behind the run. retry_count does not change.
@@ -238,12 +243,11 @@ end
 
 ---Deletes the queue itself: layout, settings and, if forced, what it holds; answers 1. The next push or server of the worker makes
 ---it anew. Raises misuse while a node serves it, where it holds ids and is not forced, and where there is none.
----@param options { force: boolean? }?
+---@param options { force: boolean? }?  force: delete also the ids that it holds
 ---@return integer?
 ---@return seriatim.Error? err
 function Actions:delete_queue(options)
-  local force = validate.options(options, { "force" }).force
-  return act(self, "delete_queue", force and { self.worker.queue_name } or nil)
+  return act(self, "delete_queue", flag_of(options, "force") and { self.worker.queue_name } or nil)
 end
 
 ---Proves what is stored of the queue, in slices.
@@ -251,10 +255,9 @@ end
 ---@return seriatim.CheckResult?
 ---@return seriatim.Error? err
 function Actions:check(options)
-  local repair = validate.options(options, { "repair" }).repair
-  validate.flag("repair", repair or false)
+  local repair = flag_of(options, "repair")
   local looked_at, findings = pool.ask(function(connection)
-    return connection:call("check", connection:number(self.worker:queue_settings()), repair or false, nil)
+    return connection:call("check", connection:number(self.worker:queue_settings()), repair, nil)
   end)
   if not looked_at then
     return nil, findings
