@@ -6,6 +6,7 @@ import dataclasses
 import logging
 import multiprocessing
 import os
+import signal
 import subprocess
 import sys
 import threading
@@ -374,6 +375,68 @@ def test_f21_what_runs_past_the_deadline_is_handed_back() -> None:
     assert again.stop()
 
 
+def running_until(gate: threading.Event) -> tuple[Any, seriatim.Server]:
+    """A worker, and a server that runs a job of it until the gate opens."""
+    recorder = worker("Held", lambda payloads, batch: gate.wait(60))
+    recorder.perform_async([{"id": 1}])
+    server = serve(recorder)
+    eventually(lambda: server.stats()["running"] == 1)
+    return recorder, server
+
+
+def test_a_stop_that_ctrl_c_ended_is_finished_by_the_next_one() -> None:
+    gate = threading.Event()
+    recorder, server = running_until(gate)
+    threading.Timer(0.3, os.kill, (os.getpid(), signal.SIGINT)).start()
+    with pytest.raises(KeyboardInterrupt):
+        server.stop(60)
+    gate.set()
+    assert server.stop(60) is True
+    assert seriatim.nodes() == [] and not server._heartbeat_thread.is_alive()
+    assert recorder.metrics["processed"] == 1
+
+
+@pytest.mark.parametrize(("step", "clean"), [("_abandon", True), ("_close", False)])
+def test_an_end_that_raised_is_run_again(step: str, clean: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    gate = threading.Event()
+    recorder, server = running_until(gate)
+    monkeypatch.setattr(server, step, lambda: 1 / 0)
+    with pytest.raises(ZeroDivisionError):
+        server.stop(0)
+    monkeypatch.undo()
+    gate.set()
+    assert server.stop(60) is clean  # what was handed back did not finish
+    assert seriatim.nodes() == [] and not server._heartbeat_thread.is_alive()
+    assert server.stop() is clean
+
+
+def test_who_waits_for_a_stop_that_raises_stops_the_server() -> None:
+    gate = threading.Event()
+    _, server = running_until(gate)
+    stopped: Queue[bool] = Queue()
+    waiting = threading.Thread(target=lambda: stopped.put(server.stop(60)))
+
+    def interrupt() -> None:
+        waiting.start()
+        time.sleep(0.2)
+        os.kill(os.getpid(), signal.SIGINT)
+
+    threading.Timer(0.2, interrupt).start()
+    with pytest.raises(KeyboardInterrupt):
+        server.stop(60)
+    gate.set()
+    assert stopped.get(timeout=60) is True
+    assert seriatim.nodes() == []
+
+
+@pytest.mark.parametrize("timeout", ["5", -1, float("nan"), True])
+def test_a_stop_refuses_a_timeout_that_cannot_be_and_stops_nothing(timeout: Any) -> None:
+    server = serve(worker("Timed"))
+    with pytest.raises(seriatim.Invalid, match=r"^timeout must be a number of seconds from 0\.0 to 86400\.0, not "):
+        server.stop(timeout)
+    assert server.running and server.stop(5)
+
+
 def test_a_lost_connection_does_not_end_the_server(redis: RedisServer) -> None:
     own = RedisServer()
     try:
@@ -410,6 +473,24 @@ def test_f23_a_program_that_ends_lets_its_jobs_finish() -> None:
     environment = {**os.environ, "REDIS_URL": seriatim.redis_url()}
     ended = subprocess.run([sys.executable, "-c", PROGRAM], env=environment, capture_output=True, text=True, timeout=60)
     assert ended.stdout == "begun\nended\n"
+    assert ended.returncode == 0
+
+
+INTERRUPTED = """
+import os, signal, threading
+threading.Timer(0.2, os.kill, (os.getpid(), signal.SIGINT)).start()
+try:
+    server.stop()
+except KeyboardInterrupt:
+    print("interrupted", flush=True)
+"""
+
+
+def test_a_program_that_ends_after_ctrl_c_in_a_stop_lets_its_jobs_finish() -> None:
+    environment = {**os.environ, "REDIS_URL": seriatim.redis_url()}
+    program = PROGRAM.replace("0.5", "3") + INTERRUPTED
+    ended = subprocess.run([sys.executable, "-c", program], env=environment, capture_output=True, text=True, timeout=60)
+    assert ended.stdout == "begun\ninterrupted\nended\n"
     assert ended.returncode == 0
 
 

@@ -73,12 +73,11 @@ class Server:
         host = re.sub(r"[^A-Za-z0-9_.-]", "-", socket.gethostname())[:24]
         self._pid = os.getpid()
         self._id = f"{host}-{self._pid}-{secrets.token_hex(8)}"
-        self._lock = threading.Lock()
         self._host_threads: list[threading.Thread] = []
         self._host_done: list[Callable[[], bool]] = []
         self._ended = threading.Event()
-        self._left = threading.Event()
-        self._clean = False
+        self._ending = threading.Lock()
+        self._clean: bool | None = None  # until it has stopped
         self._stopping = self._abandoned = self._started = self._told_to_stop = False
         self._failure: BaseException | None = None
         self._before_claims: Callable[[], None] = lambda: None  # the command's, whose signals mean something else from then on
@@ -165,22 +164,18 @@ class Server:
     def stop(self, timeout: float | None = None) -> bool:
         """
         Claims no more, waits up to `timeout` seconds (seriatim.stop_timeout) for running jobs, hands the rest back, releases all shards
-        and leaves. Where another thread stops it already, or the dashboard asked for it, this waits for that. True: everything
-        finished in time.
+        and leaves. Where another thread stops it already, or the dashboard asked for it, this waits for that. Where an exception
+        ended a stop, as Ctrl-C does, the next one finishes it. True: everything finished in time. Raises Invalid for a timeout
+        that cannot be.
         """
-        timeout = settings.stop_timeout if timeout is None else timeout
-        with self._lock:
-            if not self._started or os.getpid() != self._pid:
-                return True
-            first = not self._stopping
-            self._stopping = True
-        if first:
-            try:
-                self._clean = self._finish(timeout)
-            finally:
-                self._left.set()
-        self._left.wait()
-        return self._clean
+        seconds = settings.stop_timeout if timeout is None else validate.seconds("timeout", timeout, 0.0, 86_400.0)
+        if not self._started or os.getpid() != self._pid:
+            return True
+        self._stopping = True
+        with self._ending:
+            if self._clean is None:
+                self._finish(seconds)
+            return bool(self._clean)
 
     def _serve(self, worker: type[Worker]) -> None:
         """
@@ -343,15 +338,20 @@ class Server:
 
     # ---- end
 
-    def _finish(self, timeout: float) -> bool:
+    def _finish(self, timeout: float) -> None:
+        """May be called again where it raised before it noted its result: what was handed back then stays unfinished."""
         self._runner.stop()
-        clean = self._await(timeout, lambda: self._runner.stopped() and all(done() for done in self._host_done))
+        clean = not self._abandoned and self._await(timeout, self._has_stopped)
         unfinished = self._runner.unfinished()
         if not clean:
             self._abandon()
         self._close()
         _log.info("stop", "stopped" if clean else f"stopped; what still ran after {timeout} s was handed back: {unfinished}")
-        return clean
+        self._clean = clean
+        self._runner.close()
+
+    def _has_stopped(self) -> bool:
+        return self._runner.stopped() and all(done() for done in self._host_done)
 
     def _await(self, seconds: float, condition: Callable[[], bool]) -> bool:
         deadline = time.monotonic() + seconds
@@ -374,7 +374,6 @@ class Server:
         self._threads.shutdown(wait=False, cancel_futures=True)
         self._loop_thread.close(1)
         self._log_events()
-        self._runner.close()
         _running.discard(self)
 
 
