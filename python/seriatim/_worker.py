@@ -128,7 +128,8 @@ class Worker(WorkerSettings, metaclass=WorkerType):
     def perform(self, *args: Any, **kwargs: Any) -> Any:
         """
         perform(payloads_by_id) or perform(payloads_by_id, batch) runs the jobs. Whatever it raises fails all ids that it
-        did not report one by one through batch.
+        did not report one by one through batch. It must not be a generator function; what it returns is ignored, but a
+        generator or an awaitable, which nobody runs, fails the ids.
 
         payloads_by_id: {id: [payload, ...]}, each id's payloads by score, then by arrival.
         batch: seriatim.Batch, the outcome of single ids, fences, scores, contexts.

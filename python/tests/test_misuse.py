@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import functools
+import gc
 import logging
 import threading
+import types
 from collections.abc import Callable
 from typing import Any
 
@@ -118,6 +121,116 @@ def test_refuses_a_worker_whose_perform_takes_other_parameters() -> None:
 
     for made in (Selfless, Greedy):
         refused(rf"^workers: .*\.{made.__name__}\.perform must be a method with the parameters \(self, payloads_by_id\)", made)
+
+
+def generates(payloads_by_id: Any) -> Any:
+    yield payloads_by_id
+
+
+async def generates_async(payloads_by_id: Any) -> Any:
+    yield payloads_by_id
+
+
+class Generates:
+    def __call__(self, payloads_by_id: Any) -> Any:
+        yield payloads_by_id
+
+
+GENERATORS: list[Any] = [
+    generates,
+    generates_async,
+    Generates(),
+    functools.partial(generates),
+    functools.partial(functools.partial(generates_async)),
+    types.coroutine(generates),
+]
+
+
+@pytest.mark.parametrize("name", ["perform", "retry_in", "retries_exhausted"])
+def test_refuses_a_method_that_is_a_generator_function(name: str) -> None:
+    for function in GENERATORS:
+        members = {"perform": lambda self, payloads_by_id: None, name: staticmethod(function)}
+        made = type("Generator", (seriatim.Worker,), members)
+        refused(rf"^workers: Generator\.{name} must not be a generator function \(with yield\), of which a call runs nothing$", made)
+    refused(r"^workers: generates\.perform must not be a generator function", seriatim.worker(generates))
+
+
+def run_through(function: Any) -> Any:
+    @functools.wraps(function)
+    def run(payloads_by_id: Any) -> list[Any]:
+        return list(function(payloads_by_id))
+
+    return run
+
+
+def test_takes_a_generator_that_a_decorator_runs() -> None:
+    made: Any = type("Decorated", (seriatim.Worker,), {"perform": staticmethod(run_through(generates))})
+    made.perform_async([{"id": 1}])
+    serve(made)
+    eventually(lambda: made.metrics["processed"] == 1)
+
+
+class Awaitable:
+    def __await__(self) -> Any:
+        return generates(None)
+
+
+async def returns_generator(payloads_by_id: Any) -> Any:
+    return generates(payloads_by_id)
+
+
+async def forgets_to_await(payloads_by_id: Any) -> Any:
+    return returns_generator(payloads_by_id)
+
+
+NOT_RUN: dict[str, Any] = {
+    "a generator": lambda payloads_by_id: generates(payloads_by_id),
+    "an async_generator": lambda payloads_by_id: generates_async(payloads_by_id),
+    "a generator of an object": functools.partial(Generates()),
+    "an Awaitable": lambda payloads_by_id: Awaitable(),
+    "a generator of async def": returns_generator,
+    "a generator of a coroutine": lambda payloads_by_id: returns_generator(payloads_by_id),
+    "a coroutine of async def": forgets_to_await,
+}
+
+
+def middleware(worker: Any, batch: Any, call_next: Any) -> None:
+    call_next()
+
+
+async def async_middleware(worker: Any, batch: Any, call_next: Any) -> None:
+    await call_next()
+
+
+@pytest.mark.filterwarnings("ignore:coroutine .* was never awaited")
+@pytest.mark.parametrize("chain", [[], [middleware], [async_middleware]], ids=["alone", "middleware", "async middleware"])
+@pytest.mark.parametrize("beside", [False, True], ids=["one worker", "several workers"])
+def test_fails_the_jobs_of_a_perform_that_returns_what_never_ran(chain: list[Any], beside: bool) -> None:
+    seriatim.server_middlewares = chain
+    made: list[Any] = []
+    for text, function in NOT_RUN.items():
+        kind = text.split(" of ")[0]
+        made.append(type("Made", (seriatim.Worker,), {"queue_name": text, "perform": staticmethod(function), "max_retry_count": 0}))
+        made[-1].perform_async([{"id": 1, "payload": f"Made.perform returned {kind}, which a server neither runs nor awaits"}])
+    for some in [made] if beside else [[each] for each in made]:
+        serve(*some)
+    for each in made:
+        [record] = eventually(lambda each=each: each.queries.morgue_fetch([1]))  # type: ignore[misc]
+        assert record["error"] == record["payloads"][0][0], each.queue_name
+    gc.collect()  # here, where Python's warning of a coroutine is expected
+
+
+@pytest.mark.parametrize("result", [None, 5, [generates], {}])
+def test_does_not_mind_what_else_perform_returns(result: Any) -> None:
+    async def async_perform(payloads_by_id: Any) -> Any:
+        return result
+
+    for function in (lambda payloads_by_id: result, lambda payloads_by_id: async_perform(payloads_by_id), async_perform):
+        made: Any = type("Returns", (seriatim.Worker,), {"perform": staticmethod(function)})
+        made.perform_async([{"id": 1}])
+        server = serve(made)
+        eventually(lambda: made.metrics["length"] + made.metrics["busy"] == 0)
+        assert (server.stop(), made.metrics["failed"]) == (True, 0)
 
 
 @pytest.mark.parametrize("name", ["perform", "retry_in", "retries_exhausted"])

@@ -7,21 +7,22 @@ from __future__ import annotations
 
 import asyncio
 import inspect
-from collections.abc import Callable, Coroutine
+from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Generator
 from typing import Any, Protocol
 
 from .. import _log, _native
 from .._client import codec, stored_error, validate
 from .._client.middlewares import Walk, is_async
-from .._errors import Closed, UsageError
+from .._errors import Closed, Invalid, UsageError
 from .._settings import settings
 from .._types import Id
-from .._worker import Worker
+from .._worker import METHODS, Worker
 from .batch import DONE, Batch, Snooze
 from .threads import Threads
 
 RUN, DIED, EXHAUSTED = 0, 1, 2
 WORKER_DIED = "worker died"
+UNFINISHED = (Generator, AsyncGenerator, Awaitable)
 
 
 class Ref:
@@ -34,6 +35,7 @@ class Ref:
         self.codec = worker._payload_codec()
         self.perform: Callable[..., Any] = self.instance.perform
         _refuse_other_parameters(worker, self.perform)
+        _refuse_generators(worker, self.instance)
         self.is_async = is_async(self.perform)
         self.takes_batch = _takes_batch(self.perform)
 
@@ -49,6 +51,16 @@ def _refuse_other_parameters(worker: type[Worker], perform: Callable[..., Any]) 
             pass
     rule = "(self, payloads_by_id) or (self, payloads_by_id, batch)"
     raise UsageError(f"workers: {worker.__qualname__}.perform must be a method with the parameters {rule}")
+
+
+def _refuse_generators(worker: type[Worker], instance: Worker) -> None:
+    """A call of a generator function only makes a generator: all jobs would count as done."""
+    for name in sorted(METHODS):
+        function = getattr(instance, name)
+        for each in (function, getattr(function, "__call__", None)):
+            if inspect.isgeneratorfunction(each) or inspect.isasyncgenfunction(each):
+                rule = "must not be a generator function (with yield), of which a call runs nothing"
+                raise UsageError(f"workers: {worker.__qualname__}.{name} {rule}")
 
 
 def _takes_batch(perform: Callable[..., Any]) -> bool:
@@ -154,9 +166,8 @@ class Execution:
         if chain:
             Walk("server_middlewares", chain, self._ref.worker, self._the_batch(), self._core, self._server._wait).from_thread()
             return
-        result = self._core()
-        if result is not None and inspect.iscoroutine(result):
-            self._server._wait(result)
+        result = self._call()
+        self._checked(self._server._wait(result) if inspect.iscoroutine(result) else result)
 
     async def _perform_async(self) -> None:
         chain = settings.server_middlewares
@@ -165,14 +176,29 @@ class Execution:
             walk = Walk("server_middlewares", chain, self._ref.worker, batch, self._async_core, server._wait, server._threads)
             await walk.from_loop()
         else:
-            await self._core()
+            self._checked(await self._call())
 
     def _core(self) -> Any:
+        """What perform returned, or a coroutine that gives it."""
+        result = self._call()
+        return self._awaited(result) if inspect.iscoroutine(result) else self._checked(result)
+
+    async def _async_core(self) -> Any:
+        return self._checked(await self._call())
+
+    async def _awaited(self, coroutine: Coroutine[Any, Any, Any]) -> Any:
+        return self._checked(await coroutine)
+
+    def _call(self) -> Any:
         ref = self._ref
         return ref.perform(self._payloads, self._the_batch()) if ref.takes_batch else ref.perform(self._payloads)
 
-    async def _async_core(self) -> Any:
-        return await self._core()
+    def _checked(self, result: Any) -> Any:
+        """The same. Raises Invalid for what would have to be run or awaited: the jobs are not done."""
+        if result is not None and isinstance(result, UNFINISHED):
+            kind = validate.kind(result)
+            raise Invalid(f"{self._ref.worker.__qualname__}.perform returned {kind}, which a server neither runs nor awaits")
+        return result
 
     def _the_batch(self) -> Batch:
         if self._batch is None:
