@@ -95,6 +95,11 @@ def _checked(cls: type, name: str, value: Any) -> Any:
     return value
 
 
+def _mixins(cls: type[Worker]) -> list[type]:
+    """Bases that are no workers, whose attributes nobody has checked yet."""
+    return [base for base in cls.__mro__ if Worker not in base.__mro__ and base not in Worker.__mro__]
+
+
 class WorkerType(ABCMeta):
     """Checks settings when they are assigned."""
 
@@ -106,7 +111,8 @@ class WorkerType(ABCMeta):
 
 class Worker(WorkerSettings, metaclass=WorkerType):
     """
-    Settings are class attributes, checked when they are set and inherited, but for queue_name: WorkerSettings lists them.
+    Settings are class attributes, checked when they are set and inherited, but for queue_name: WorkerSettings lists them. They
+    may also come from a base that is no worker and stands before this class; those are checked when the class is made.
 
     perform, retry_in and retries_exhausted are methods of one instance per process, and may be async.
     """
@@ -116,10 +122,11 @@ class Worker(WorkerSettings, metaclass=WorkerType):
 
     def __init_subclass__(cls, **keywords: Any) -> None:
         super().__init_subclass__(**keywords)
-        for name, value in list(vars(cls).items()):
-            checked = _checked(cls, name, value)
-            if name in CHECKS:
-                setattr(cls, name, checked)
+        for owner in (cls, *_mixins(cls)):
+            for name, value in list(vars(owner).items()):
+                checked = _checked(owner, name, value)
+                if name in CHECKS and (owner is cls or (checked is not value and getattr(cls, name) is value)):
+                    setattr(cls, name, checked)
         if "queue_name" not in vars(cls):
             cls.queue_name = cls.__name__
         cls._own_settings = cls._own_instance = None

@@ -8,6 +8,7 @@ import math
 import os
 import pickle
 import threading
+from fractions import Fraction
 from typing import Any
 
 import pytest
@@ -83,6 +84,47 @@ def test_settings_are_inherited_but_for_the_name() -> None:
     assert Child._queue_settings()["batch_size"] == 8
     Child.batch_size = 9
     assert (Parent._queue_settings()["batch_size"], Child._queue_settings()["batch_size"]) == (8, 9)
+
+
+def mixin(**members: Any) -> type:
+    """A class that is no worker."""
+    return type("Defaults", (), members)
+
+
+@pytest.mark.parametrize(("name", "value"), [(name, value) for name, values in REFUSED.items() for value in values])
+def test_an_invalid_setting_of_a_mixin_is_refused(name: str, value: Any) -> None:
+    for bases in ((mixin(**{name: value}), seriatim.Worker), (type("Outer", (mixin(**{name: value}),), {}), worker())):
+        with pytest.raises(seriatim.Invalid, match=rf"^Defaults\.{name} must be "):
+            type("Mixed", bases, {})
+
+
+def test_a_misspelt_setting_and_a_wrong_method_of_a_mixin_are_refused() -> None:
+    with pytest.raises(seriatim.Invalid, match=r"^Defaults: unknown setting 'shard_count' \(did you mean shards_count\?\)$"):
+        type("Mixed", (mixin(shard_count=5), seriatim.Worker), {})
+    with pytest.raises(seriatim.Invalid, match=r"^Defaults\.retry_in must be callable, not 5 \(int\)$"):
+        type("Mixed", (mixin(retry_in=5), seriatim.Worker), {})
+
+
+def test_settings_of_a_mixin_are_taken_in_their_final_form() -> None:
+    def dump(payload: Any) -> bytes:
+        return b"X"
+
+    def load(data: bytes) -> Any:
+        return "Y"
+
+    shared = mixin(codec=[dump, load], ttr=Fraction(1, 2), batch_size=7, serial_shards=True, _tag=1, colour="red")
+    parent: Any = type("Parent", (shared, seriatim.Worker), {})
+    child: Any = type("Child", (parent,), {"batch_size": 8})
+    for made in (parent, child):
+        assert (made.codec, made.ttr, made.serial_shards, made.colour) == ((dump, load), 0.5, True, "red")
+        assert (type(made.ttr), made._queue_settings()["ttr"]) == (float, 0.5)
+        made.perform_async([{"id": 1, "payload": "p"}])
+        assert made.queries.fetch([1])[0]["payloads"][0][0] == "Y"
+    assert (parent.batch_size, child.batch_size, parent.queue_name) == (7, 8, "Parent")
+    over: Any = type("Over", (mixin(batch_size=9), child), {})
+    assert (over.batch_size, over.serial_shards) == (9, True)
+    under: Any = type("Under", (seriatim.Worker, mixin(batch_size=9, codec=[dump, load])), {})
+    assert (under.batch_size, under.codec) == (1, None)  # Worker comes before it
 
 
 def test_a_name_of_a_command_line_that_is_no_utf_8() -> None:
