@@ -112,6 +112,61 @@ def test_r_pipe_7_a_block_inside_of_a_block_joins_it(orders: Any) -> None:
     assert waiting(orders) == ["1"]
 
 
+ENTERED = r"^this block of a?pipelined has been entered and has not ended; make another with a?pipelined\(\)$"
+
+
+def test_one_block_is_not_entered_again_before_it_ends(orders: Any) -> None:
+    block = seriatim.pipelined()
+    refused: list[BaseException] = []
+
+    def enter() -> None:
+        try:
+            with block:
+                push(orders, "never")
+        except seriatim.Invalid as error:
+            refused.append(error)
+
+    with block as pipeline:
+        with pytest.raises(seriatim.Invalid, match=ENTERED), block:
+            push(orders, "never")
+        thread = threading.Thread(target=enter)
+        thread.start()
+        thread.join()
+        push(orders, 1)
+    assert [re.match(ENTERED, str(error)) is not None for error in refused] == [True]
+    assert len(pipeline.results) == 1
+    assert push(orders, 2).added == 1  # and is not swallowed
+    assert waiting(orders) == ["1", "2"]
+
+
+def test_one_asynchronous_block_is_not_entered_again_before_it_ends(orders: Any) -> None:
+    async def main() -> None:
+        block = seriatim.apipelined()
+        async with block:
+            with pytest.raises(seriatim.Invalid, match=ENTERED):
+                async with block:
+                    pass
+            await orders.aperform_async([{"id": 1}])
+        assert (await orders.aperform_async([{"id": 2}])).added == 1
+
+    asyncio.run(main())
+    assert waiting(orders) == ["1", "2"]
+
+
+def test_one_block_is_used_again_when_it_has_ended(orders: Any) -> None:
+    block = seriatim.pipelined()
+    for id in (1, 2):
+        with block as pipeline:
+            push(orders, id)
+        assert [result.added for result in pipeline.results] == [1]
+    with pytest.raises(KeyError), block:
+        push(orders, 3)
+        raise KeyError
+    with seriatim.pipelined(), block:
+        push(orders, 4)
+    assert waiting(orders) == ["1", "2", "4"]
+
+
 def test_r_pipe_8_other_threads_push_at_once(orders: Any) -> None:
     results: list[Any] = []
     with seriatim.pipelined():

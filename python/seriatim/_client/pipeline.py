@@ -189,17 +189,25 @@ class _Block:
     _pipeline: Pipeline
     _outer: Pipeline | None
 
+    def __init__(self) -> None:
+        self._entered = threading.Lock()
+
     def _enter(self) -> Pipeline:
+        if not self._entered.acquire(blocking=False):
+            name = type(self).__name__
+            raise Invalid(f"this block of {name} has been entered and has not ended; make another with {name}()")
         self._outer = _current.get()
         self._pipeline = current() or Pipeline()
         self._pipeline.enter()
         _current.set(self._pipeline)
         return self._pipeline
 
-    def _leave(self, kind: type[BaseException] | None) -> bool:
-        """Is it to be written now?"""
+    def _leave(self, kind: type[BaseException] | None) -> Pipeline | None:
+        """What is to be written now."""
+        pipeline = self._pipeline
         _current.set(self._outer)
-        return self._pipeline.leave() and kind is None
+        self._entered.release()
+        return pipeline if pipeline.leave() and kind is None else None
 
 
 class pipelined(_Block):  # noqa: N801: it is called like a function
@@ -212,8 +220,8 @@ class pipelined(_Block):  # noqa: N801: it is called like a function
             MailWorker.perform_async([{"id": 7}])
         pipeline.results
 
-    An exception that leaves the block drops its pushes: nothing is written. A block inside of a block joins the outer one. Only this thread
-    and task take part: others, and a child of fork, push at once. Of push_timeout, wait_replicas and wait_timeout of the pushes the
+    An exception that leaves the block drops its pushes: nothing is written. A block inside of a block joins the outer one; it is another
+    pipelined(), for one object is entered only once at a time. Only this thread and task take part: others, and a child of fork, push at once. Of push_timeout, wait_replicas and wait_timeout of the pushes the
     strictest hold for all; push_timeout counts from the end of the block. The end raises the worst that became of a queue, and names the queue.
     """
 
@@ -221,8 +229,8 @@ class pipelined(_Block):  # noqa: N801: it is called like a function
         return self._enter()
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
-        if self._leave(kind):
-            self._pipeline.finish()
+        if pipeline := self._leave(kind):
+            pipeline.finish()
 
 
 class apipelined(_Block):  # noqa: N801
@@ -232,8 +240,8 @@ class apipelined(_Block):  # noqa: N801
         return self._enter()
 
     async def __aexit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
-        if self._leave(kind):
-            await self._pipeline.afinish()
+        if pipeline := self._leave(kind):
+            await pipeline.afinish()
 
 
 _warned: set[str] = set()
