@@ -94,6 +94,17 @@ def test_r_query_5_invalid_bounds_are_refused() -> None:
         queries.range_by_id("-", "+", limit=0)
 
 
+@pytest.mark.parametrize("flag", ["false", "true", "", 0, 1, None, []])
+def test_flags_of_actions_are_true_or_false(flag: Any) -> None:
+    recorder = worker("Flags")
+    recorder.perform_async([{"id": 1}])
+    with pytest.raises(seriatim.Invalid, match=r"^force must be True or False, not "):
+        recorder.actions.delete_queue(force=flag)
+    with pytest.raises(seriatim.Invalid, match=r"^repair must be True or False, not "):
+        recorder.actions.check(repair=flag)
+    assert recorder.metrics["length"] == 1
+
+
 def test_r_morgue_5_r_query_6_queries_list_the_dead_and_what_runs() -> None:
     gate = threading.Event()
     recorder = worker("Dead", held(gate, "run"), max_retry_count=0)

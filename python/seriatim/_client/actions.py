@@ -127,10 +127,11 @@ class Actions:
     def delete_queue(self, *, force: bool = False) -> int:
         """
         Deletes the queue itself: layout, settings and, if forced, what it holds; answers 1. The next push or server of the worker
-        makes it anew. Raises Invalid while a node serves it, where it holds ids and is not forced, and where there is none.
+        makes it anew. Raises Invalid while a node serves it, where it holds ids and is not forced, where there is none, and for a
+        `force` that is neither True nor False.
         """
         name = self._worker._queue_settings()["queue_name"]
-        return self._ask("delete_queue", [name] if force else None)
+        return self._ask("delete_queue", [name] if validate.flag("force", force) else None)
 
     def check(self, *, repair: bool = False) -> CheckResult:
         """
@@ -138,6 +139,7 @@ class Actions:
 
         repair: mend what can be mended without losing a payload.
         """
+        validate.flag("repair", repair)
         queue = self._worker._queue_settings()
         looked_at, findings = pool.ask(lambda connection: connection.check(queue, repair))
         return {"looked_at": looked_at, "findings": findings}
