@@ -6,8 +6,9 @@ from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING, Any, Generic, TypeVar, Union
 
-from . import _log
+from . import _log, _native
 from ._client import validate
+from ._errors import Invalid
 
 T = TypeVar("T")
 F = TypeVar("F", bound=Callable[..., Any])
@@ -58,10 +59,24 @@ check_wait_timeout = partial(_seconds(0.001, 10.0), "wait_timeout")
 check_push_timeout = partial(_seconds(0.1, 50.0), "push_timeout")
 
 
+_URL = "a URL (str), a callable that gives one, or None"
+
+
+def check_url(field: str, url: str) -> str:
+    """By the rules of the core, whose errors show of a URL only what can be no password."""
+    try:
+        _native.Link(url, "seriatim", None, 0)  # opens nothing
+    except ValueError as error:
+        raise Invalid(f"{field} must be {_URL}: {str(error).removeprefix('Redis URL: ')}") from None
+    return url
+
+
 def _redis(field: str, value: Any) -> Any:
-    if value is None or isinstance(value, str) or callable(value):
+    if isinstance(value, str):
+        return check_url(field, value)
+    if value is None or callable(value):
         return value
-    raise validate.refusal(field, "a URL (str), a callable that gives one, or None", value)
+    raise validate.refusal(field, _URL, value)
 
 
 def _workers(field: str, value: Any) -> list[Any] | Callable[[], Any]:
@@ -114,7 +129,7 @@ class Settings:
     load_error = Setting[Callable[[Any], str]](validate.function, lambda: _text)
     lease_time = Setting[float](_seconds(0.2, 3600.0), lambda: 10)
     stop_timeout = Setting[float](_seconds(0.0, 86_400.0), lambda: 25)
-    namespace = Setting[str](partial(validate.text, low=1, high=128), lambda: "seriatim", connects=True)
+    namespace = Setting[str](partial(validate.plain_text, low=1, high=128), lambda: "seriatim", connects=True)
 
     def __init__(self) -> None:
         self.connection_changes = 0

@@ -229,8 +229,8 @@ def test_a_callable_gives_the_url_and_an_invalid_one_is_refused(recorder: Any, r
     seriatim.redis = lambda: 5  # type: ignore[assignment, return-value]
     with pytest.raises(seriatim.Invalid, match=r"^redis must be a URL, or a callable that gives one, not 5 \(int\)$"):
         recorder.perform_async([{"id": 1}])
-    seriatim.redis = "http://x"
-    with pytest.raises(seriatim.Invalid):
+    seriatim.redis = lambda: "http://x"
+    with pytest.raises(seriatim.Invalid, match="^redis must be a URL .*, not http://$"):
         recorder.perform_async([{"id": 1}])
 
 

@@ -15,7 +15,7 @@ from seriatim._settings import NAMES, settings
 REFUSED: dict[str, list[Any]] = {
     "poll_interval": [0, "1", math.nan, None, True],
     "threads_per_node": [0, 1.5],
-    "redis": [5],
+    "redis": [5, "", "5", "http://x", "127.0.0.1:6379", "redis://h:99999", "a\0b", "redis://\udcff", "redis://a b"],
     "client_pool_size": [0],
     "pool_timeout": [-1],
     "wait_replicas": [-1, 1001, "1", 1.0, None],
@@ -34,7 +34,7 @@ REFUSED: dict[str, list[Any]] = {
     "load_error": [None],
     "lease_time": [0.1, 4000],
     "stop_timeout": [-1],
-    "namespace": ["", "x" * 129, None],
+    "namespace": ["", "x" * 129, "\u00e9" * 65, None, "a\0b", "\udcff", "\ud800", b"x"],
     "workers": [5, "x"],
 }
 
@@ -45,6 +45,43 @@ def test_an_invalid_value_is_refused(name: str, value: Any) -> None:
     with pytest.raises(seriatim.Invalid, match=f"^{name} must be "):
         setattr(seriatim, name, value)
     assert getattr(seriatim, name) is before
+
+
+URLS = [
+    "redis://h",
+    "REDIS://user:password@[::1]:6380/1",
+    "rediss://h",
+    "unix:///s?db=1",
+    "unix:/s",
+    "redis+sentinel://a,b/master",
+    "rediss+sentinel://a/master/1",
+    "redis+cluster://a,b",
+    "rediss+cluster://a",
+]
+
+
+@pytest.mark.parametrize("url", URLS)
+def test_every_kind_of_url_is_taken(url: str) -> None:
+    seriatim.redis = url
+    assert seriatim.redis_url() == url
+
+
+def test_the_refusal_of_a_url_says_what_is_wrong_and_no_password() -> None:
+    start = r"^redis must be a URL \(str\), a callable that gives one, or None: "
+    for url, rule in (("http://user:secret@h", ".*, not http://$"), ("redis://user:secret@h:99999", ".*the port must be a whole number")):
+        with pytest.raises(seriatim.Invalid, match=start + rule) as raised:
+            seriatim.redis = url
+        assert "secret" not in str(raised.value)
+    with pytest.raises(seriatim.Invalid, match=r"^namespace must be a text of 1 to 128 bytes of UTF-8 without a zero byte, not 'a\\x00b' \(str\)$"):
+        seriatim.namespace = "a\0b"
+
+
+def test_a_url_of_the_environment_is_read_when_it_is_needed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SERIATIM_REDIS_URL", "http://x")
+    seriatim.redis = None
+    assert seriatim.redis_url() == "http://x"
+    with pytest.raises(seriatim.Invalid, match="^Redis URL: the scheme must be "):
+        seriatim.nodes()
 
 
 def test_every_setting_is_declared_and_said() -> None:

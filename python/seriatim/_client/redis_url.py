@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 
-from .._settings import settings
+from .._settings import check_url, settings
 from . import private_redis, validate
 
 
@@ -35,7 +35,7 @@ def _configured() -> str | None:
         return None
     url = given() if callable(given) else given
     if isinstance(url, str) and url:
-        return url
+        return url if url is given else check_url("redis", url)
     raise validate.refusal("redis", "a URL, or a callable that gives one", url)
 
 

@@ -110,6 +110,16 @@ def text(field: str, value: Any, low: int, high: int) -> str:
     raise refusal(field, f"a text of {low} to {high} bytes", value)
 
 
+def plain_text(field: str, value: Any, low: int, high: int) -> str:
+    """A str of `low` to `high` bytes of UTF-8, none of which is zero."""
+    try:
+        if isinstance(value, str) and "\0" not in value and low <= len(value.encode()) <= high:
+            return value
+    except UnicodeEncodeError:
+        pass
+    raise refusal(field, f"a text of {low} to {high} bytes of UTF-8 without a zero byte", value)
+
+
 def text_bytes(value: str) -> bytes:
     """The text's bytes; none where it has no encoding (a lone surrogate)."""
     try:
