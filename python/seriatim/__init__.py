@@ -226,10 +226,14 @@ class _Module(ModuleType):
     def __setattr__(self, name: str, value: Any) -> None:
         if name in NAMES:
             setattr(settings, name, value)
-        elif name.startswith("_") or name in self.__dict__ or isinstance(value, ModuleType):
+        elif name.startswith("_") or isinstance(value, ModuleType) or self._may_replace(name, value):
             super().__setattr__(name, value)
         else:
             raise _UnknownSetting(f"seriatim has no setting {name!r}{did_you_mean(name, NAMES)}; there are {', '.join(NAMES)}")
+
+    def _may_replace(self, name: str, value: Any) -> bool:
+        """Tests put functions in the place of others; a name that is nearly a setting's is taken for a misspelt one."""
+        return name in self.__dict__ and callable(value) and not did_you_mean(name, NAMES)
 
     def __dir__(self) -> list[str]:
         return sorted([*super().__dir__(), *NAMES])

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import math
+import re
 import subprocess
 import sys
 from typing import Any
+from unittest import mock
 
 import pytest
 
@@ -109,6 +111,32 @@ def test_a_name_that_is_no_setting_cannot_be_set() -> None:
         seriatim.lease_tme = 2  # type: ignore[attr-defined]
     with pytest.raises(AttributeError, match="module 'seriatim' has no attribute 'lease_tme'"):
         seriatim.lease_tme  # type: ignore[attr-defined]
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "hint"),
+    [
+        ("worker", [], " (did you mean workers?)"),
+        ("worker", lambda: [], " (did you mean workers?)"),
+        ("Worker", [], " (did you mean workers?)"),
+        ("build_lag_scheduler", lambda: None, " (did you mean build_scheduler?)"),
+        ("pop", 5, ""),
+        ("events", None, ""),
+        ("NAMES", [], ""),
+    ],
+)
+def test_what_the_module_gives_cannot_be_set_like_a_setting(name: str, value: Any, hint: str) -> None:
+    before = getattr(seriatim, name)
+    with pytest.raises(AttributeError, match="^" + re.escape(f"seriatim has no setting {name!r}{hint}; there are workers, ")):
+        setattr(seriatim, name, value)
+    assert getattr(seriatim, name) is before
+
+
+def test_a_test_may_put_a_function_in_the_place_of_another() -> None:
+    before = seriatim.nodes, seriatim.Server
+    with mock.patch("seriatim.nodes", return_value=[]), mock.patch("seriatim.Server"):
+        assert (seriatim.nodes(), seriatim.Server is before[1]) == ([], False)
+    assert (seriatim.nodes, seriatim.Server) == before
 
 
 def test_lists_are_live_and_hooks_are_decorators() -> None:
