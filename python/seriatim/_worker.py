@@ -71,6 +71,19 @@ class _OfClass(Generic[T]):
 
 HOOKS = {"retry_in", "retries_exhausted"}
 METHODS = {"perform", *HOOKS}
+PROPERTIES = {"queries", "actions", "metrics", "queue"}
+
+
+def _is_plain(value: object) -> bool:
+    """Neither a function nor a descriptor, which are taken for the worker's own methods."""
+    return not (callable(value) or hasattr(type(value), "__get__"))
+
+
+def _refuse_hiding(cls: type, name: str, value: object) -> None:
+    if name in PROPERTIES and _is_plain(value):
+        hint = " (did you mean queue_name?)" if name == "queue" else ""
+        text = f"{cls.__name__}.{name} cannot be set to {validate.describe(value)}: every worker has a property of this name"
+        raise Invalid(text + hint)
 
 
 def _refuse_misspelt(cls: type, name: str, value: object) -> None:
@@ -78,7 +91,7 @@ def _refuse_misspelt(cls: type, name: str, value: object) -> None:
     A class attribute whose name differs from a setting's in one or two characters is a misspelt setting: it would be
     silence. In short names, which are near to many a word (ttr: tag, top), one character makes the difference.
     """
-    if name.startswith("_") or name in METHODS or callable(value) or hasattr(type(value), "__get__"):
+    if name.startswith("_") or name in METHODS or not _is_plain(value):
         return
     known, apart = spelling.nearest(name, CHECKS)
     if 0 < apart <= (1 if len(known) <= 5 else 2):
@@ -91,6 +104,7 @@ def _checked(cls: type, name: str, value: Any) -> Any:
         return CHECKS[name](f"{cls.__name__}.{name}", value)
     if name in METHODS and not hasattr(type(value), "__get__"):  # functions, and what binds itself to an instance
         return validate.function(f"{cls.__name__}.{name}", value)
+    _refuse_hiding(cls, name, value)
     _refuse_misspelt(cls, name, value)
     return value
 

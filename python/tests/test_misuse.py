@@ -9,6 +9,7 @@ import threading
 import types
 from collections.abc import Callable
 from typing import Any
+from unittest import mock
 
 import pytest
 
@@ -277,6 +278,22 @@ def test_refuses_a_class_attribute_that_is_nearly_a_setting(name: str) -> None:
     for make in (lambda: type("Made", (seriatim.Worker,), {name: 3}), lambda: setattr(made, name, 3)):
         with pytest.raises(seriatim.Invalid, match=f"^\\w+: unknown setting '{name}' \\(did you mean {meant}\\?\\)$"):
             make()
+
+
+@pytest.mark.parametrize("name", ["queue", "queries", "actions", "metrics"])
+def test_refuses_a_class_attribute_that_hides_what_a_worker_gives(name: str) -> None:
+    made, defaults = worker(), type("Defaults", (), {name: "orders"})
+    hint = r" \(did you mean queue_name\?\)" if name == "queue" else ""
+    for owner, make in (
+        ("Made", lambda: type("Made", (seriatim.Worker,), {name: "orders"})),
+        ("Defaults", lambda: type("Made", (defaults, seriatim.Worker), {})),
+        (made.__name__, lambda: setattr(made, name, ["orders"])),
+    ):
+        with pytest.raises(seriatim.Invalid, match=rf"^{owner}\.{name} cannot be set to .*: every worker has a property of this name{hint}$"):
+            make()
+    with mock.patch.object(made, name):
+        assert isinstance(getattr(made, name), mock.MagicMock)
+    assert not isinstance(getattr(made, name), mock.MagicMock)
 
 
 def test_takes_methods_whose_names_are_near_to_settings() -> None:
