@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import enum
+import itertools
 import math
 import threading
 import time
 from collections.abc import Callable
 from datetime import datetime, timezone
+from decimal import Decimal
 from typing import Any
 
 import pytest
@@ -86,12 +89,43 @@ def test_r_query_5_invalid_bounds_are_refused() -> None:
     for bounds in (("a", "+"), ("-", 5)):
         with pytest.raises(seriatim.Invalid):
             queries.range_by_id(*bounds)
-    bad: list[Any] = ["soon", math.nan, True, [1], datetime(2030, 1, 1)]
+    bad: list[Any] = ["soon", "\ud800", math.nan, True, [1], datetime(2030, 1, 1)]
     for bound in bad:
         with pytest.raises(seriatim.Invalid):
             queries.range_by_perform_in(bound, "+inf")
+    unfit: list[Any] = [None, 10**400, -(10**400), 10**5000, Decimal(5)]
+    names = ("range_by_id", "range_by_perform_in", "range_by_retry_count", "range_by_deliver_at", "morgue_range_by_id", "morgue_range_by_updated_at")
+    for bound, name in itertools.product(unfit, names):
+        for each in (name, name.replace("range", "rev_range")):
+            for bounds in ((bound, "+"), ("-", bound)):
+                with pytest.raises(seriatim.Invalid, match=r"^(min|max) must be a str, a number or an aware datetime, not "):
+                    getattr(queries, each)(*bounds)
     with pytest.raises(seriatim.Invalid, match=r"^limit must be an int from 1 to 100000, not 0 \(int\)$"):
         queries.range_by_id("-", "+", limit=0)
+
+
+def test_r_query_5_numbers_of_every_kind_are_bounds() -> None:
+    class Level(enum.IntEnum):
+        LOW = 1
+
+    class Seconds(float):
+        def __repr__(self) -> str:
+            return f"Seconds({float(self)})"
+
+    recorder = worker("Bounds")
+    recorder.perform_async([{"id": "a", "retry_count": 1, "perform_in": now() + 1000}])
+    assert ids(recorder.queries.range_by_retry_count(Level.LOW, 1)) == ["a"]
+    assert ids(recorder.queries.range_by_perform_in(-5, Seconds(now() + 2000))) == ["a"]
+    assert ids(recorder.queries.range_by_perform_in(0, 10**300)) == ["a"]
+
+
+@pytest.mark.parametrize("given", [None, "ab", b"ab", 5, {"a": 1}])
+def test_r_query_5_ids_that_are_no_list_are_refused(given: Any) -> None:
+    queries = worker("Queries").queries
+    for fetch in (queries.fetch, queries.morgue_fetch, worker("Queries").queue.fetch):
+        with pytest.raises(seriatim.Invalid, match=r"^ids must be a list, not an? \w+$"):
+            fetch(given)
+    assert queries.fetch([]) == queries.morgue_fetch([]) == []
 
 
 @pytest.mark.parametrize("flag", ["false", "true", "", 0, 1, None, []])

@@ -261,8 +261,8 @@ class Queries:
     ) -> list[dict[str, Any]]:
         """Records as the core gives them."""
         validate.integer("limit", limit, 1, MAX_RECORDS)
-        low, high = _bound(min), _bound(max)
-        keys = None if ids is None else jobs.ids_bytes(ids)
+        low, high = (_bound("min", min), _bound("max", max)) if "range" in kind else (None, None)
+        keys = jobs.ids_bytes(ids) if ids is not None or "fetch" in kind else None  # type: ignore[arg-type]
         queue = self._worker._queue_settings()
         return pool.ask(
             lambda connection: connection.query(
@@ -304,21 +304,17 @@ def _loaded(load: Callable[[Any], Any], stored: str | bytes) -> Any:
         return stored
 
 
-def _bound(value: Bound | None) -> bytes | None:
-    if value is None or isinstance(value, bytes):
+def _bound(field: str, value: Bound | None) -> bytes:
+    if isinstance(value, bytes):
         return value
-    if isinstance(value, datetime):
-        return _time(value)
     if isinstance(value, str):
-        return value.encode("utf-8", "surrogateescape")
-    if isinstance(value, bool) or not isinstance(value, (int, float)) or isnan(value):
-        raise validate.refusal("bound", "a str, a number or an aware datetime", value)
-    if isinf(value):
-        return b"+inf" if value > 0 else b"-inf"
-    return repr(value).encode()
-
-
-def _time(value: datetime) -> bytes:
-    if value.utcoffset() is None:
-        raise validate.refusal("bound", "a str, a number or an aware datetime", value)
-    return repr(value.timestamp()).encode()
+        return validate.text_bytes(value)
+    if isinstance(value, datetime):
+        number = None if value.utcoffset() is None else value.timestamp()
+    else:
+        number = validate.number(value) if isinstance(value, (int, float)) else None
+    if number is None or isnan(number):
+        raise validate.refusal(field, "a str, a number or an aware datetime", value)
+    if isinf(number):
+        return b"+inf" if number > 0 else b"-inf"
+    return repr(int(number) if isinstance(value, int) else number).encode()
