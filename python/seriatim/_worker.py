@@ -268,7 +268,10 @@ os.register_at_fork(after_in_child=_new_lock)
 
 
 class FunctionWorker(Generic[P, R]):
-    """A function with a queue. Calling it calls the function; `worker` is the class that was made for it."""
+    """
+    A function with a queue. Calling it calls the function; `worker` is the class that was made for it. A callable without a name,
+    as a functools.partial, needs the option queue_name.
+    """
 
     __name__: str
 
@@ -281,12 +284,17 @@ class FunctionWorker(Generic[P, R]):
         known = [*CHECKS, *sorted(HOOKS)]
         for name in options.keys() - known:
             raise Invalid(f"{label}: unknown option {name!r}{spelling.did_you_mean(name, known)}; known are {', '.join(known)}")
+        named = hasattr(function, "__name__")
+        if not named and "queue_name" not in options:
+            raise Invalid(f"worker: {validate.kind(function)} has no name, so the option queue_name must name its queue")
         methods: dict[str, Any] = {
             name: staticmethod(validate.function(f"{label}.{name}", options.pop(name))) for name in HOOKS & options.keys()
         }
         same = {name: getattr(function, name, None) for name in ("__module__", "__qualname__", "__doc__")}
+        if not named:
+            same["__qualname__"] = f"{label}({options['queue_name']})"  # by it a server tells workers of one module apart
         members: dict[str, Any] = {**same, **options, **methods, "perform": staticmethod(function)}
-        self.worker = cast("type[Worker]", WorkerType(function.__name__, (Worker,), members))
+        self.worker = cast("type[Worker]", WorkerType(label, (Worker,), members))
 
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
         return self._function(*args, **kwargs)

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import abc
 import asyncio
+import functools
 import math
 import os
 import pickle
 import threading
 from fractions import Fraction
+from queue import Queue
 from typing import Any
 
 import pytest
@@ -199,6 +201,46 @@ def test_a_function_is_a_worker() -> None:
     assert send_mails.queue.name == "send_mails"
     assert send_mails.worker.__module__ == __name__ and send_mails.worker.__doc__ == "Sends them."
     assert "send_mails" in repr(send_mails)
+
+
+class Sends:
+    def __init__(self) -> None:
+        self.sent: Queue[Any] = Queue()
+
+    def __call__(self, payloads_by_id: dict[Any, list[Any]]) -> None:
+        self.sent.put(("object", list(payloads_by_id)))
+
+
+def test_what_has_no_name_is_a_worker_with_a_queue_name() -> None:
+    sends = Sends()
+
+    def send(kind: str, payloads_by_id: dict[Any, list[Any]]) -> None:
+        sends.sent.put((kind, list(payloads_by_id)))
+
+    made = [
+        seriatim.worker(queue_name="object")(sends),
+        *(seriatim.worker(queue_name=kind, batch_size=2)(functools.partial(send, kind)) for kind in ("first", "second")),
+    ]
+    assert [worker.queue_name for worker in made] == ["object", "first", "second"]
+    assert {each.worker for each in made} <= set(workers.defined())
+    assert [repr(each).split(".")[-1] for each in made] == ["Sends(object)>", "partial(first)>", "partial(second)>"]
+    made[1]({"called": []})
+    assert sends.sent.get() == ("first", ["called"])
+    for worker in made:
+        worker.perform_async([{"id": 1}])
+    serve(*made)
+    assert sorted(sends.sent.get(timeout=60) for _ in made) == [("first", ["1"]), ("object", ["1"]), ("second", ["1"])]
+
+
+@pytest.mark.parametrize("function", [Sends(), functools.partial(print, "x")])
+def test_what_has_no_name_is_refused_without_a_queue_name(function: Any) -> None:
+    kind = type(function).__name__
+    with pytest.raises(seriatim.Invalid, match=rf"^worker: a {kind} has no name, so the option queue_name must name its queue$"):
+        seriatim.worker(function)
+    with pytest.raises(seriatim.Invalid, match=rf"^{kind}\.queue_name must be a text of 1 to 512 bytes, not 5 \(int\)$"):
+        seriatim.worker(queue_name=5)(function)  # type: ignore[call-overload]
+    with pytest.raises(seriatim.Invalid, match=rf"^{kind}: unknown option 'batchsize' \(did you mean batch_size\?\)"):
+        seriatim.worker(batchsize=5, queue_name="x")(function)  # type: ignore[call-overload]
 
 
 def test_a_function_worker_takes_options() -> None:
