@@ -97,6 +97,13 @@ RSpec.describe "seriatim/lowkiq", limit: 240 do
     refused(/codec must be one of json, raw, marshal/) { old.codec = :yaml }
   end
 
+  it "R-LOWKIQ-2: the subclasses of a Lowkiq worker are workers with its codec" do
+    parent = Class.new { extend Lowkiq::Worker }
+    stub_const("OldOrders", Class.new(parent))
+    OldOrders.perform_async([{ id: 1, payload: :sent }])
+    expect(Seriatim.pop("OldOrders", wait: 0).payloads).to eq([:sent])
+  end
+
   it "R-LOWKIQ-3: of a client of the gem redis its URL is taken, and the client is closed" do
     client = Client4.new({ scheme: "rediss", ssl: true, host: "h", port: 7000, db: 3, username: "u", password: "p@/" })
     expect(url_of(client)).to eq("rediss://u:p%40%2F@h:7000/3")

@@ -105,6 +105,43 @@ RSpec.describe "misuse of a server's settings" do
     end
   end
 
+  describe "the workers that a server chooses itself" do
+    before { allow(Seriatim::Worker).to receive(:all).and_return([]) }
+
+    let(:base) { stub_const("BaseWorker", Class.new { extend Seriatim::Worker }) }
+
+    def runs?(*queues) = Seriatim::Server.new.then { |server| queues.map { |queue| server.runs?(queue) } }
+
+    it "are subclasses, too, and not a base class without perform" do
+      stub_const("OrderWorker", Class.new(base) { def self.perform(payloads) = payloads })
+      expect(runs?("BaseWorker", "OrderWorker")).to eq([false, true])
+      base.define_singleton_method(:perform) { |payloads| payloads }
+      stub_const("MailWorker", Class.new(base))
+      expect(runs?("BaseWorker", "OrderWorker", "MailWorker")).to eq([true, true, true])
+    end
+
+    it "must have a perform where nothing is derived from them, and where they are named" do
+      expect(base.name).to eq("BaseWorker")
+      expect { Seriatim::Server.new }.to raise_error(Seriatim::ApplicationError, /\Aworkers: BaseWorker has no public perform/)
+      stub_const("OrderWorker", Class.new(base) { def self.perform(payloads) = payloads })
+      expect { Seriatim::Server.new(workers: [base]) }.to raise_error(Seriatim::ApplicationError, /\Aworkers: BaseWorker has no public perform/)
+    end
+
+    it "are told of a perform that their base class defines as an instance method" do
+      base.class_eval { def perform(payloads) = payloads }
+      stub_const("OrderWorker", Class.new(base))
+      expect { Seriatim::Server.new }.to raise_error(Seriatim::ApplicationError, /\Aworkers: OrderWorker defines perform as an instance method/)
+    end
+
+    it "are the latest of a name, and those of a class with a name that can be looked up" do
+      replaced = stub_const("OrderWorker", Class.new(base) { def self.perform(payloads) = payloads })
+      Module.new.const_set(:HiddenWorker, Class.new(base))
+      stub_const("OrderWorker", Class.new(base) { def self.perform(payloads) = payloads })
+      expect(Seriatim::Server.new.instance_variable_get(:@workers)).to eq([OrderWorker])
+      expect(replaced).not_to be(OrderWorker)
+    end
+  end
+
   it "starts as many threads as the server was told, whatever splits the shards" do
     Seriatim.threads_per_node = 5
     [-> { Seriatim.build_default_splitter }, -> { Seriatim.build_by_node_splitter(1, 0) },

@@ -280,6 +280,13 @@ RSpec.describe "Seriatim.pop" do
     expect(queue.metrics).to include(length: 0, busy: 0)
   end
 
+  it "finds the codec of a subclass by the name of its queue" do
+    parent = Class.new { extend Seriatim::Worker; self.codec = :raw }
+    stub_const("Letters", Class.new(parent))
+    Letters.perform_async([{ id: 1, payload: "<bytes>" }])
+    expect(pop("Letters").payloads).to eq(["<bytes>"])
+  end
+
   it "R-POP-20: makes a delivery from a token, with the worker's codec and without payloads" do
     queue = worker("Named", codec: :raw)
     queue.perform_async([{ id: 1, payload: "a" }, { id: 1, payload: "b" }])

@@ -40,9 +40,44 @@ RSpec.describe Seriatim::Worker, :core do
     expect([one, two, wrapped].map(&:takes_batch?)).to eq([false, true, false])
   end
 
-  it "passes a class's settings on to its subclasses" do
-    parent = Class.new { extend Seriatim::Worker; self.batch_size = 7 }
-    expect(Class.new(parent).batch_size).to eq(7)
+  describe "a class" do
+    let(:parent) { Class.new { extend Seriatim::Worker; self.batch_size = 7; def self.perform(payloads) = payloads } }
+
+    it "passes its settings on to its subclasses, but not queue_name" do
+      parent.queue_name = "parent"
+      expect(Class.new(parent).batch_size).to eq(7)
+      expect { Class.new(parent).queue_name }.to raise_error(Seriatim::Invalid, /queue_name must be set/)
+    end
+
+    it "registers its subclasses, and theirs" do
+      stub_const("RegisteredOrders", Class.new(parent))
+      stub_const("RegisteredMails", Class.new(RegisteredOrders))
+      nameless = Class.new(parent) { self.queue_name = "nameless" }
+      expect(described_class.all.last(4)).to eq([parent, RegisteredOrders, RegisteredMails, nameless])
+      expect(%w[RegisteredOrders RegisteredMails nameless].map { |queue| described_class.named(queue) }).to eq([RegisteredOrders, RegisteredMails, nameless])
+    end
+
+    it "calls the hook `inherited` of an ancestor, too" do
+      told = []
+      ancestor = Class.new { define_singleton_method(:inherited) { |child| told << child } }
+      orders = Class.new(Class.new(ancestor) { extend Seriatim::Worker })
+      expect(told.last).to be(orders)
+    end
+
+    it "changes what its subclasses have taken over from it" do
+      child = Class.new(Class.new(parent)) { self.queue_name = "child" }
+      module_wide = child.payload_codec
+      expect(child.queue_settings).to include(batch_size: 7, exhausted_hook: false)
+      expect(child).not_to be_takes_batch
+      expect(child.queue_settings).to be(child.queue_settings)
+      parent.batch_size = 8
+      parent.codec = :raw
+      parent.define_singleton_method(:perform) { |payloads, batch| [payloads, batch] }
+      expect([child.queue_settings[:batch_size], child.takes_batch?, child.payload_codec.load("<bytes>")]).to eq([8, true, "<bytes>"])
+      parent.codec = nil
+      parent.define_singleton_method(:retries_exhausted) { |jobs| jobs }
+      expect([child.queue_settings[:exhausted_hook], child.payload_codec]).to eq([true, module_wide])
+    end
   end
 
   describe "the module's settings" do

@@ -7,7 +7,8 @@ module Seriatim
     private_constant :IDENTITY
 
     # What the command runs: modules that extend {Worker}, their names (found when the server starts, so they may be
-    # autoloaded), or a callable that gives such a list. Never set: every module that extended Worker.
+    # autoloaded), or a callable that gives such a list. Never set: every module that extended Worker, and
+    # every subclass of such; not a class without perform that others are derived from.
     # @return [Array, #call]
     def workers = @workers ||= []
 

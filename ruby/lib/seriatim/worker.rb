@@ -15,6 +15,8 @@ module Seriatim
   #
   # Settings are attributes, checked when they are set. The core defines them (docs/guides/configuration.md lists them) but for +codec+, which is
   # nil (Seriatim.dump_payload and load_payload), :json, :raw, :marshal or [dump, load].
+  #
+  # A class may be a worker, too. Its subclasses are workers of their own, with its settings but for queue_name.
   module Worker
     SETTINGS = Native.worker_settings
     DEFAULTS = { **SETTINGS.to_h { |setting| [setting[:name], setting[:default]] }, codec: nil }.freeze
@@ -23,7 +25,7 @@ module Seriatim
                codec: ->(value, field) { Codec.check(value, field) } }.freeze
     private_constant :SETTINGS, :DEFAULTS, :CHECKS
 
-    # All modules that were extended, in that order: process-wide state.
+    # All modules that were extended and subclasses of such, in that order: process-wide state.
     # @api private
     def self.all = @all ||= []
 
@@ -40,11 +42,18 @@ module Seriatim
       all << worker
     end
 
+    # A subclass of a worker is one.
+    # @api private
+    def inherited(worker)
+      super
+      Worker.all << worker
+    end
+
     DEFAULTS.each_key do |field|
       define_method(field) { own_settings.fetch(field) { inherited_setting(field) } }
       define_method(:"#{field}=") do |value|
         own_settings[field] = CHECKS.fetch(field).call(value, name ? "#{name}.#{field}" : field.name)
-        @queue_settings = @payload_codec = nil
+        forget_settings
       end
     end
 
@@ -147,8 +156,14 @@ module Seriatim
     # @api private
     def singleton_method_added(name)
       super
-      @takes_batch = nil if name == :perform
-      @queue_settings = nil if name == :retries_exhausted
+      forget_settings if %i[perform retries_exhausted].include?(name)
+    end
+
+    # Makes what follows from settings and methods anew at its next use, also in subclasses, which inherit them.
+    # @api private
+    def forget_settings
+      @queue_settings = @payload_codec = @takes_batch = nil
+      subclasses.each(&:forget_settings) if is_a?(Class)
     end
 
     # A method that takes any number of arguments passes them to the one it wraps, if there is one.

@@ -5,13 +5,13 @@ module Seriatim
   # @api private
   module Workers
     class << self
-      # Callables that give further workers, which a server runs beside Seriatim.workers or the modules that extended Worker.
+      # Callables that give further workers, which a server runs beside Seriatim.workers or those that are defined.
       def sources = @sources ||= []
     end
 
     module_function
 
-    # @param list [Array, #call, nil] nil: Seriatim.workers, or every module that extended Worker, and those of all sources
+    # @param list [Array, #call, nil] nil: Seriatim.workers, or all that are {defined}, and those of all sources
     # @param queues [Array<String>, nil]
     def chosen(list = nil, queues = nil)
       workers = (resolve(list).map { |worker| find(worker) } + Worker.of_events).uniq
@@ -31,19 +31,26 @@ module Seriatim
                         "or, if this process only pushes to it, name the workers to run in Seriatim.workers"
     end
 
-    def instance_perform?(worker) = worker.is_a?(Module) && worker.method_defined?(:perform, false)
+    def instance_perform?(worker) = worker.is_a?(Module) && worker.method_defined?(:perform)
 
     def resolve(list)
       further = list ? [] : Workers.sources.flat_map(&:call)
       list ||= Seriatim.workers if Seriatim.workers_set?
       list = list.call if list.respond_to?(:call)
-      (list.nil? ? extended : Validate.list("workers", list)) + further
+      (list.nil? ? defined : Validate.list("workers", list)) + further
     end
 
-    # Of modules that a reload replaced, only the latest.
-    def extended
-      Worker.all.select { |worker| worker.name && Object.const_defined?(worker.name) && Object.const_get(worker.name).equal?(worker) }
+    # Every module that extended Worker and every subclass of such, without base classes that have no perform; of those that a reload
+    # replaced, only the latest.
+    def defined = Worker.all.select { |worker| latest?(worker) && !base?(worker) }
+
+    # What lies in a module without a name has a name that is no constant's.
+    def latest?(worker)
+      name = worker.name
+      name&.match?(/\A[[:upper:]]/) && Object.const_defined?(name) && Object.const_get(name).equal?(worker)
     end
+
+    def base?(worker) = worker.is_a?(Class) && !worker.subclasses.empty? && worker.method(:perform).owner == Worker
 
     # What the dashboard may call a queue otherwise.
     # @return [Array<String>] name, queue, name, queue, ... of those whose name is not that of their queue
