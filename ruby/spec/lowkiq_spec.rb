@@ -97,11 +97,12 @@ RSpec.describe "seriatim/lowkiq", limit: 240 do
     refused(/codec must be one of json, raw, marshal/) { old.codec = :yaml }
   end
 
-  it "R-LOWKIQ-2: the subclasses of a Lowkiq worker are workers with its codec" do
+  it "R-LOWKIQ-2: the subclasses of a Lowkiq worker are workers with its codec, and a class that includes it is refused" do
     parent = Class.new { extend Lowkiq::Worker }
     stub_const("OldOrders", Class.new(parent))
     OldOrders.perform_async([{ id: 1, payload: :sent }])
     expect(Seriatim.pop("OldOrders", wait: 0).payloads).to eq([:sent])
+    refused(/ includes Lowkiq::Worker; write `extend Lowkiq::Worker` and/) { Class.new.include(Lowkiq::Worker) }
   end
 
   it "R-LOWKIQ-3: of a client of the gem redis its URL is taken, and the client is closed" do

@@ -40,6 +40,26 @@ RSpec.describe Seriatim::Worker, :core do
     expect([one, two, wrapped].map(&:takes_batch?)).to eq([false, true, false])
   end
 
+  describe "include in place of extend" do
+    it "is refused for a class, and the message says what to write" do
+      stub_const("SidekiqWorker", Class.new)
+      message = "SidekiqWorker includes Seriatim::Worker; write `extend Seriatim::Worker` and `def self.perform(payloads_by_id)` in it"
+      expect { SidekiqWorker.include(described_class) }.to raise_error(Seriatim::Invalid, message)
+    end
+
+    it "is an extend in `class << self`, of a class and of a module" do
+      stub_const("OpenedClass", Class.new { class << self; include Seriatim::Worker; end })
+      opened = Module.new { class << self; include Seriatim::Worker; end; self.queue_name = "opened" }
+      child = stub_const("OpenedChild", Class.new(OpenedClass))
+      expect(%w[OpenedClass opened OpenedChild].map { |queue| described_class.named(queue) }).to eq([OpenedClass, opened, child])
+    end
+
+    it "is right for a module that is extended with in turn" do
+      shared = Module.new { include Seriatim::Worker; def retry_in(_count) = 7 }
+      expect(Module.new.extend(shared).retry_in(0)).to eq(7)
+    end
+  end
+
   describe "a class" do
     let(:parent) { Class.new { extend Seriatim::Worker; self.batch_size = 7; def self.perform(payloads) = payloads } }
 

@@ -37,10 +37,30 @@ module Seriatim
     # @api private
     def self.named(queue) = all.reverse_each.find { |worker| worker.serves?(queue) }
 
-    def self.extended(worker)
-      super
-      all << worker
+    # What extends is a worker: of this module, and of one that includes it and extends Registry, too.
+    # @api private
+    module Registry
+      def extended(worker)
+        super
+        Worker.all << worker
+      end
+
+      # A class that includes it has none of its methods, which are for the class itself. In `class << self` it is an extend.
+      # @raise [Invalid]
+      def included(base)
+        super
+        return unless base.is_a?(Class)
+        return extended(attached_object(base)) if base.singleton_class?
+
+        raise Invalid, "#{base} includes #{self}; write `extend #{self}` and `def self.perform(payloads_by_id)` in it"
+      end
+
+      private
+
+      # As the method of Ruby 3.2.
+      def attached_object(singleton) = ObjectSpace.each_object(singleton).find { |object| object.singleton_class.equal?(singleton) }
     end
+    extend Registry
 
     # A subclass of a worker is one.
     # @api private

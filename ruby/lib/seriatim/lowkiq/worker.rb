@@ -4,14 +4,10 @@ module Lowkiq
   # A worker of Seriatim that accepts what Lowkiq accepted: any object as payload, fields of a job that it does not know, and an id of any class.
   module Worker
     include Seriatim::Worker
+    extend Seriatim::Worker::Registry
 
     FIELDS = %i[id payload score perform_in retry_count perform_at delay deliver_at deliver_in on_waiting context].freeze
     private_constant :FIELDS
-
-    def self.extended(worker)
-      super
-      Seriatim::Worker.all << worker
-    end
 
     # Pushes jobs. May be overridden, and call super.
     # @param jobs [Array<Hash>] as Seriatim's; fields of other names are left out, and an id of another class is its text
