@@ -61,14 +61,56 @@ RSpec.describe "Seriatim.pipelined" do
     expect(waiting(orders)).to eq(%w[1])
   end
 
-  it "R-PIPE-6: writes nothing when an exception, a throw or a break leaves the block" do
+  it "R-PIPE-6: writes nothing when an exception leaves the block" do
     future = nil
     expect { Seriatim.pipelined { future = pushed(orders, 1) and raise "stop" } }.to raise_error("stop")
-    catch(:done) { Seriatim.pipelined { pushed(orders, 2) and throw(:done) } }
-    [1].each { Seriatim.pipelined { pushed(orders, 3) and break } }
+    expect { Seriatim.pipelined { pushed(orders, 2) and exit } }.to raise_error(SystemExit)
+    expect { Seriatim.pipelined { pushed(orders, 3) and throw(:nowhere) } }.to raise_error(UncaughtThrowError)
     expect { future.value }.to raise_error(Seriatim::Invalid, /only if no exception ended it/)
     expect(orders.metrics[:length]).to eq(0)
     expect(pushed(orders, 4).added).to eq(1)
+  end
+
+  it "R-PIPE-6: writes nothing when the thread is killed, or its time is over" do
+    thread = Thread.new { Seriatim.pipelined { pushed(orders, 1) and sleep } }
+    eventually { thread.stop? }
+    thread.kill.join
+    expect { Timeout.timeout(0.05, IOError) { Seriatim.pipelined { pushed(orders, 2) and sleep } } }.to raise_error(IOError)
+    expect(orders.metrics[:length]).to eq(0)
+  end
+
+  def returning(worker, id)
+    Seriatim.pipelined { pushed(worker, id) and return :returned }
+  end
+
+  it "R-PIPE-6: writes what return, break, throw or next leaves behind" do
+    expect(returning(orders, 1)).to eq(:returned)
+    expect(Seriatim.pipelined { pushed(orders, 2) and break :broken }).to eq(:broken)
+    expect(catch(:done) { Seriatim.pipelined { pushed(orders, 3) and throw(:done, :thrown) } }).to eq(:thrown)
+    expect(Seriatim.pipelined { pushed(orders, 4) and next }.map(&:added)).to eq([1])
+    expect([1].each { Seriatim.pipelined { Seriatim.pipelined { pushed(orders, 5) and break } and raise "not here" } }).to eq([1])
+    expect(waiting(orders)).to eq(%w[1 2 3 4 5])
+  end
+
+  it "R-PIPE-6: writes also where an exception or a kill was there before the block" do
+    begin
+      raise "earlier"
+    rescue RuntimeError
+      returning(orders, 1)
+    end
+    expect { begin; raise "under way"; ensure; returning(orders, 2); end }.to raise_error("under way")
+    Thread.new { begin; Thread.current.kill; ensure; Seriatim.pipelined { pushed(orders, 3) }; end }.join
+    expect(waiting(orders)).to eq(%w[1 2 3])
+  end
+
+  it "R-PIPE-6: raises what became of the pushes in place of a return, a break and a throw" do
+    orders.shards_count = 1
+    REDIS.call("SET", "seriatim:{Orders/0}:jobs", "x")
+    [-> { returning(orders, 1) }, -> { Seriatim.pipelined { pushed(orders, 1) and break } },
+     -> { catch(:done) { Seriatim.pipelined { pushed(orders, 1) and throw(:done) } } }].each do |left|
+      expect(&left).to raise_error(Seriatim::RedisError, /WRONGTYPE/)
+    end
+    expect(Seriatim.pipelined { mails.perform_async([{ id: 1 }]) }.map(&:added)).to eq([1])
   end
 
   it "R-PIPE-7: a block inside of a block joins it" do

@@ -47,17 +47,26 @@ module Seriatim
       Thread.current[KEY] = outer
     end
 
+    # Writes what the block has pushed when it ends, by return, break or throw, too; not where an exception or a kill leaves it.
     # @return [Array<PushResult>]
     def self.run
-      pipeline = new
-      Thread.current[KEY] = pipeline
+      pipeline = Thread.current[KEY] = new
+      was_killed = killed?
       begin
         yield
+      rescue Exception # rubocop:disable Lint/RescueException
+        dropped = true
+        raise
       ensure
         Thread.current[KEY] = nil
+        results = pipeline.finish unless dropped || (killed? && !was_killed)
       end
-      pipeline.finish
+      results
     end
+
+    # Is this thread being killed? What it has to ensure may run blocks yet.
+    def self.killed? = Thread.current.status == "aborting"
+    private_class_method :killed?
 
     attr_reader :generation
 
@@ -130,9 +139,10 @@ module Seriatim
   #     MailWorker.perform_async([{ id: 7 }])
   #   end
   #
-  # An exception that leaves the block drops its pushes: nothing is written. A block inside of a block joins the outer one. Only this fiber takes
-  # part: pushes of other threads and fibers, and of a child of fork, are written at once. Of push_timeout, wait_replicas and wait_timeout of the pushes
-  # the strictest hold for all; push_timeout counts from the end of the block.
+  # An exception that leaves the block drops its pushes: nothing is written. A return, break or throw writes them, and their error is raised in
+  # place of it; Timeout.timeout without a class of its own ends a block by throw in Ruby 3.1 and 3.2. A block inside of a block joins the outer one. Only this fiber takes part: pushes of other threads and fibers, and of a child of
+  # fork, are written at once. Of push_timeout, wait_replicas and wait_timeout of the pushes the strictest hold for all; push_timeout counts from
+  # the end of the block.
   # @return [Array<PushResult>] of the pushes, in their order; nil: this block has joined another one
   # @raise [Error] the worst that became of a queue, which the message names; each future tells the outcome of its push
   def self.pipelined(&block)
