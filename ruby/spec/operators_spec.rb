@@ -31,6 +31,20 @@ RSpec.describe "operators" do
     expect { actions.park([1.5]) }.to raise_error(Seriatim::Invalid, /ids\[0\] must be/)
   end
 
+  it "delete and repair a queue only where they are told so by true or false" do
+    recorder = worker
+    recorder.perform_async([{ id: 1 }])
+    [nil, "false", "true", 1].each do |flag|
+      told = /must be true or false, not #{Regexp.escape(flag.inspect)}/
+      expect { recorder.actions.delete_queue(force: flag) }.to raise_error(Seriatim::Invalid, /\Aforce #{told}/)
+      expect { recorder.actions.check(repair: flag) }.to raise_error(Seriatim::Invalid, /\Arepair #{told}/)
+    end
+    expect(recorder.metrics[:length]).to eq(1)
+    expect { recorder.actions.delete_queue(force: false) }.to raise_error(Seriatim::Invalid, /holds 1 ids/)
+    expect(recorder.actions.check(repair: true)).to include(findings: [])
+    expect(recorder.actions.delete_queue(force: true)).to eq(1)
+  end
+
   it "perform chosen ids now and unpark all" do
     recorder = worker("Chosen")
     recorder.perform_async([{ id: 1, delay: 600, retry_count: 2 }, { id: :a, delay: 600 }, { id: "other", delay: 600 }])

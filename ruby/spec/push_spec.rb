@@ -38,6 +38,7 @@ RSpec.describe "push" do
       "a NaN score" => [[{ id: 1, score: Float::NAN }], /score/],
       "an infinite time" => [[{ id: 1, perform_in: Float::INFINITY }], /jobs\[0\]/],
       "an unknown on_waiting" => [[{ id: 1, on_waiting: :later_on }], /jobs\[0\]: on_waiting must be one of keep/],
+      "on_waiting: false" => [[{ id: 1, on_waiting: false }], "jobs[0]: on_waiting must be one of keep, earlier, later, replace, reject, unique, not false (FalseClass)"],
       "a list context" => [[{ id: 1, context: [1] }], /jobs\[0\]: context must be a Hash/],
       "a number in a context" => [[{ id: 1, context: { tenant: 7 } }], /jobs\[0\]\.context\[:tenant\]: must be a String/],
       "a fraction as retry_count" => [[{ id: 1, retry_count: 0.5 }], /jobs\[0\]: retry_count must be/],
@@ -48,6 +49,14 @@ RSpec.describe "push" do
         expect(recorder.metrics[:length]).to eq(0)
       end
     end
+  end
+
+  it "takes true or false for handle, and nothing else", :core do
+    [nil, "true", :false, 1].each do |flag| # rubocop:disable Lint/BooleanSymbol
+      expect { recorder.perform_async([{ id: 1 }], handle: flag) }.to raise_error(Seriatim::Invalid, /\Ahandle must be true or false, not #{Regexp.escape(flag.inspect)}/)
+    end
+    expect(recorder.metrics[:length]).to eq(0)
+    expect([true, false].map { |flag| recorder.perform_async([{ id: 1 }], handle: flag).handles.size }).to eq([1, 0])
   end
 
   it "takes String keys, Symbol ids and every kind of number", :core do

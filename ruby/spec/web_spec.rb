@@ -423,7 +423,7 @@ RSpec.describe "Seriatim::Web", :core do
 
     it "checks its settings" do
       web = Seriatim::Web.new
-      { title: 1, role: 1, redact: "x", audit: "x", hosts: "localhost", token: "" }.each do |name, value|
+      { title: 1, role: 1, redact: "x", audit: "x", hosts: "localhost", token: "", read_only: nil, consume: "false" }.each do |name, value|
         expect { web.public_send(:"#{name}=", value) }.to raise_error(Seriatim::Invalid, /#{name}/)
       end
       expect { Seriatim::Web.new(nothing: 1) }.to raise_error(Seriatim::Invalid, /title, read_only, role/)

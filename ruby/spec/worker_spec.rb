@@ -21,7 +21,7 @@ RSpec.describe Seriatim::Worker, :core do
   {
     shards_count: [0, 4097, "5", nil, 2.5], batch_size: [0, 1001], max_retry_count: [-1, 1_000_001, 1.5],
     queue_name: ["", "x" * 513, 5], fold: [:union, nil, 1], on_waiting: [:never], on_exhausted: ["explode"],
-    ttr: [0, -1, "5", Float::NAN, 1e9], serial_shards: ["yes", 1],
+    ttr: [0, -1, "5", Float::NAN, 1e9], serial_shards: ["yes", 1, "true", nil],
     morgue_max_age: [0, -1, "5", 3.2e9], morgue_max_count: [0, 1.5, 1_000_000_001], priority: [1.5, "high"],
     codec: [:yaml, [1, 2], [Marshal.method(:dump)], 5]
   }.each do |field, values|

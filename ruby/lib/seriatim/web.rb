@@ -128,7 +128,7 @@ module Seriatim
     end
 
     def read_only=(flag)
-      @read_only = flag ? true : false
+      @read_only = Validate.flag("read_only", flag)
     end
 
     def role=(hook)
@@ -152,7 +152,7 @@ module Seriatim
     end
 
     def consume=(flag)
-      @consume = flag ? true : false
+      @consume = Validate.flag("consume", flag)
     end
 
     def polls=(count)

@@ -105,15 +105,16 @@ module Seriatim
     # Deletes the queue itself: layout, settings and, if forced, what it holds. The next push or server of the worker makes it anew.
     # @param force [Boolean] also where ids wait, run, are parked or dead
     # @return [Integer] 1
-    # @raise [Invalid] while a node serves it; where it holds ids and is not forced; where there is none
+    # @raise [Invalid] force is neither true nor false; while a node serves it; where it holds ids and is not forced; where there is none
     def delete_queue(force: false)
-      act("delete_queue", force ? [@worker.queue_name] : nil)
+      act("delete_queue", Validate.flag("force", force) ? [@worker.queue_name] : nil)
     end
 
     # Proves what is stored of the queue, in slices.
     # @param repair [Boolean] mend what can be mended without losing a payload
     # @return [Hash] looked_at, findings: [{shard:, kind:, detail:, id:, repaired:}]
     def check(repair: false)
+      Validate.flag("repair", repair)
       looked_at, findings = Pool.current.with { |connection| connection.check(@worker.queue_settings, repair) }
       { looked_at: looked_at, findings: findings }
     end

@@ -182,6 +182,6 @@ module Seriatim
 
     def size_of(field, size) = Validate.integer(field, size, 0..2_147_483_647)
 
-    def flag(value) = [true, false].include?(value) ? value : Validate.refuse("backwash", "true or false", value)
+    def flag(value) = Validate.flag("backwash", value)
   end
 end

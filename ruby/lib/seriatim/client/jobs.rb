@@ -59,7 +59,7 @@ module Seriatim
     end
 
     def on_waiting(word, at)
-      word && Validate.word("jobs[#{at}]: on_waiting", word, ON_WAITING).name
+      Validate.word("jobs[#{at}]: on_waiting", word, ON_WAITING).name unless word.nil?
     end
 
     # @return [String, nil] as JSON

@@ -58,8 +58,7 @@ module Seriatim
       refuse(field, "a text of #{range.min} to #{range.max} bytes", value)
     end
 
-    # A flag may also be said as a text or Symbol; nil is false.
-    def flag(field, value) = !value.nil? && word(field, value.to_s, %i[true false]) == :true
+    def flag(field, value) = [true, false].include?(value) ? value : refuse(field, "true or false", value)
 
     # @param setting [Hash] an element of Native.worker_settings
     def setting(field, value, setting)
