@@ -120,8 +120,8 @@ RSpec.describe "the pool of connections" do
     expect(recorder.perform_async([{ id: 1 }]).added).to eq(1)
     Seriatim.redis = -> { 5 }
     expect { recorder.perform_async([{ id: 1 }]) }.to raise_error(Seriatim::Invalid, /redis must be/)
-    Seriatim.redis = "http://x"
-    expect { recorder.perform_async([{ id: 1 }]) }.to raise_error(ArgumentError)
+    Seriatim.redis = -> { "http://x" }
+    expect { recorder.perform_async([{ id: 1 }]) }.to raise_error(Seriatim::Invalid, "Redis URL: the scheme must be redis://, rediss://, unix://, redis+sentinel:// or rediss+sentinel://, not http://")
   end
 
   it "names a refused connection" do

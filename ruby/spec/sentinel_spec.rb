@@ -40,7 +40,6 @@ RSpec.describe "redis+sentinel://" do
   end
 
   it "refuses a URL without the master's name" do
-    Seriatim.redis = "redis+sentinel://127.0.0.1:1"
-    expect { worker("Nobody").metrics }.to raise_error(Seriatim::Invalid, /master/)
+    expect { Seriatim.redis = "redis+sentinel://127.0.0.1:1" }.to raise_error(Seriatim::Invalid, /master/)
   end
 end

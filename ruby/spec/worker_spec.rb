@@ -102,16 +102,31 @@ RSpec.describe Seriatim::Worker, :core do
 
   describe "the module's settings" do
     {
-      poll_interval: [0, "1", Float::NAN], threads_per_node: [0, 1.5], redis: [5], client_pool_size: [0], pool_timeout: [-1],
+      poll_interval: [0, "1", Float::NAN], threads_per_node: [0, 1.5],
+      redis: [5, "5", "", "http://x", "redis://h:99999", "redis://h/x", "redis+sentinel://h", "a\0b"], client_pool_size: [0], pool_timeout: [-1],
       server_middlewares: [nil, 5], client_middlewares: [{}], on_server_init: [5], build_scheduler: [nil], build_splitter: [5],
       last_words: [5], dump_payload: ["x"], load_payload: [5], format_error: [nil], dump_error: [nil], load_error: [nil],
-      lease_time: [0.1, 4000], stop_timeout: [-1], namespace: ["", "x" * 129, nil], workers: [5]
+      lease_time: [0.1, 4000], stop_timeout: [-1], namespace: ["", "x" * 129, nil, "a\0b"], workers: [5]
     }.each do |field, values|
       values.each do |value|
         it "refuses #{field} = #{value.inspect[0, 20]}" do
           expect { Seriatim.public_send(:"#{field}=", value) }.to raise_error(Seriatim::Invalid, /\A#{field} must be/)
         end
       end
+    end
+
+    it "take the URL of every kind of Redis" do
+      %w[redis://h:1/2 REDIS://h rediss://u:p@h unix:///s?db=1 unix:/s redis+sentinel://h,i:2/m rediss+sentinel://h/m
+         redis+cluster://h,i rediss+cluster://h/0].each do |url|
+        expect(Seriatim.redis = url).to eq(Seriatim.redis)
+      end
+    end
+
+    it "say nothing of a URL that could be a password, and keep what was set before" do
+      Seriatim.redis = "redis://h"
+      expect { Seriatim.redis = "secret" }.to raise_error(Seriatim::Invalid, /\Aredis must be a Redis URL: the scheme must be redis:(?!.*secret)/)
+      expect { Seriatim.redis = "http://u:secret@h" }.to raise_error(Seriatim::Invalid, %r{, not http://\z})
+      expect(Seriatim.redis).to eq("redis://h")
     end
 
     it "has these defaults" do

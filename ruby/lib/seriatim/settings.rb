@@ -38,7 +38,7 @@ module Seriatim
 
     def redis=(url)
       Validate.refuse("redis", "a URL (String), a callable that gives one, or nil", url) unless url.nil? || url.is_a?(String) || url.respond_to?(:call)
-      @redis = url
+      @redis = url.is_a?(String) ? Validate.redis_url("redis", url) : url
       connections_changed
     end
 
@@ -179,7 +179,9 @@ module Seriatim
     attr_reader :namespace
 
     def namespace=(name)
-      @namespace = Validate.text("namespace", name, 1..128)
+      name = Validate.text("namespace", name, 1..128)
+      Validate.refuse("namespace", "a text without zero bytes", name) if name.b.include?("\0")
+      @namespace = name
       connections_changed
     end
 

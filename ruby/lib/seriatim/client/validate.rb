@@ -60,6 +60,14 @@ module Seriatim
 
     def flag(field, value) = [true, false].include?(value) ? value : refuse(field, "true or false", value)
 
+    # As the core reads it, which shows no password in its errors.
+    def redis_url(field, url)
+      Native::Link.new(url, "seriatim", nil, 0, nil).close
+      url
+    rescue ArgumentError => e
+      raise Invalid, "#{field} must be a Redis URL: #{e.message.delete_prefix("Redis URL: ")}"
+    end
+
     # @param setting [Hash] an element of Native.worker_settings
     def setting(field, value, setting)
       kind, range = setting.values_at(:kind, :range)
