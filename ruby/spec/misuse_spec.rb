@@ -105,6 +105,13 @@ RSpec.describe "misuse of a server's settings" do
     end
   end
 
+  it "refuses queues that are no list of names, and a number of threads that is none" do
+    refused("queues must be an Array, not \"Recorder\" (String)", queues: "Recorder")
+    refused("queues[1] must be a text of 1 to 512 bytes, not 5 (Integer)", queues: ["Recorder", 5])
+    refused(/\Athreads must be an Integer from 1 to 10000, not false/, threads: false)
+    expect(serve(worker, worker("Other"), queues: [:Recorder])).to satisfy { |server| server.runs?("Recorder") && !server.runs?("Other") }
+  end
+
   describe "the workers that a server chooses itself" do
     before { allow(Seriatim::Worker).to receive(:all).and_return([]) }
 

@@ -45,6 +45,14 @@ RSpec.describe "operators" do
     expect(recorder.actions.delete_queue(force: true)).to eq(1)
   end
 
+  it "show what runs in a shard that is an Integer, and in all for nil" do
+    queries = worker("Shards").tap { |queue| queue.perform_async([{ id: 1 }]) }.queries
+    ["x", true, false, 1.0, -1, 4096, 2**70].each do |shard|
+      expect { queries.processing_data(shard) }.to raise_error(Seriatim::Invalid, /\Ashard must be an Integer from 0 to 4095, not #{Regexp.escape(shard.inspect)}/)
+    end
+    expect([nil, 4].map { |shard| queries.processing_data(shard) }).to eq([[], []])
+  end
+
   it "perform chosen ids now and unpark all" do
     recorder = worker("Chosen")
     recorder.perform_async([{ id: 1, delay: 600, retry_count: 2 }, { id: :a, delay: 600 }, { id: "other", delay: 600 }])

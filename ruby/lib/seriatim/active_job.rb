@@ -23,8 +23,7 @@ module Seriatim
       attr_reader :queues
 
       def queues=(names)
-        Validate.list("Seriatim::ActiveJob.queues", names) unless names.nil?
-        @queues = names&.each_with_index&.map { |name, at| Validate.text("Seriatim::ActiveJob.queues[#{at}]", name, 1..512) }
+        @queues = (Validate.queue_names("Seriatim::ActiveJob.queues", names) unless names.nil?)
       end
 
       # The worker of a queue, with the settings, queries and actions of all workers:

@@ -53,13 +53,14 @@ module Seriatim
     attr_reader :id
 
     # @param workers [Array, #call, nil] as in Seriatim.workers, whose value is the default
-    # @param queues [Array<String>, nil] only the workers of these queues
+    # @param queues [Array<String, Symbol>, nil] only the workers of these queues
     # @param threads [Integer, nil] Seriatim.threads_per_node
+    # @raise [Invalid] queues is no list of names, or threads no number of them
     # @raise [UsageError] no worker, one without perform, two of one queue, an unknown queue
     def initialize(workers: nil, queues: nil, threads: nil)
-      @threads_count = threads ? Validate.integer("threads", threads, 1..10_000) : Seriatim.threads_per_node
-      @queues = queues
-      @workers = Workers.chosen(workers, queues)
+      @threads_count = threads.nil? ? Seriatim.threads_per_node : Validate.integer("threads", threads, 1..10_000)
+      @queues = Validate.queue_names("queues", queues) unless queues.nil?
+      @workers = Workers.chosen(workers, @queues)
       @refs = @workers.map { |worker| ref(worker) }
       @generation = Native.generation
       @id = "#{Socket.gethostname.gsub(/[^A-Za-z0-9_.-]/, "-")[0, 24]}-#{Process.pid}-#{SecureRandom.hex(8)}"

@@ -83,7 +83,8 @@ module Seriatim
     # @param shard [Integer, nil] of one shard; nil: of all
     # @return [Array<Hash>]
     def processing_data(shard = nil, limit: 100_000)
-      ask("processing_data", WAITING, shard: shard || -1, limit: limit)
+      place = shard.nil? ? -1 : Validate.integer("shard", shard, 0..4095)
+      ask("processing_data", WAITING, shard: place, limit: limit)
     end
 
     # What an operator or on_exhausted :park has stopped, by the time of it.

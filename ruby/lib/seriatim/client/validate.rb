@@ -58,6 +58,11 @@ module Seriatim
       refuse(field, "a text of #{range.min} to #{range.max} bytes", value)
     end
 
+    # @return [Array<String>] names of queues
+    def queue_names(field, value)
+      list(field, value).each_with_index.map { |name, place| text("#{field}[#{place}]", name, 1..512) }
+    end
+
     def flag(field, value) = [true, false].include?(value) ? value : refuse(field, "true or false", value)
 
     # As the core reads it, which shows no password in its errors.
