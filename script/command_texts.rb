@@ -50,6 +50,9 @@ class CommandTexts
 
       #{markdown_options(@table[:common])}
 
+      Every verb also takes `-C FILE`, as [server](#server) does; in Ruby the file may hold `redis` and `namespace`
+      ([its keys](../guides/configuration.md#the-file-of--c)).
+
       ## Exit codes
 
       | code | meaning |
@@ -58,7 +61,7 @@ class CommandTexts
 
       ## Redis
 
-      #{markdown_text(@table[:redis])}
+      #{markdown_text(@table[:redis])} [Which URL wins](../guides/configuration.md#precedence) if several are set.
     MARKDOWN
   end
 
