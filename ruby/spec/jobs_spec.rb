@@ -38,6 +38,7 @@ RSpec.describe "the reader of jobs" do
     refused([{ id: 1, score: 1i }], /jobs\[0\]: score must be a number, not \(0\+1i\)/)
     refused([{ id: 1, perform_at: 1, perform_in: 2 }], "jobs[0]: perform_in and perform_at exclude each other")
     refused([{ id: 1, retry_count: -2 }], /jobs\[0\]: retry_count must be an Integer of -1 or more/)
+    refused([{ id: 1, retry_count: 2**70 }], /jobs\[0\]: retry_count must be from -1 to 1000000/)
     refused([{ payload: 1 }], "jobs[0]: id is missing")
     refused([{ id: 1, nil => 1 }], /jobs\[0\]: unknown key nil; known are id, payload, score/)
     refused([{ id: 1, payload: [1, { "a b" => Float::NAN }] }], /jobs\[0\]\.payload\[1\]\["a b"\]/)

@@ -5,6 +5,7 @@ module Seriatim
   # or Float. Each takes the value and the job's place, and gives what the core takes or raises {Invalid}.
   # @api private
   module Jobs
+    MOST = (2**63) - 1 # of an Integer of the core, which refuses what is above its own limit
     ON_WAITING = Native.worker_settings.find { |setting| setting[:name] == :on_waiting }.fetch(:words)
 
     module_function
@@ -55,7 +56,7 @@ module Seriatim
     end
 
     def retry_count(count, at)
-      count.is_a?(Integer) && count >= -1 ? count : refuse(at, "retry_count", "an Integer of -1 or more", count)
+      count.is_a?(Integer) && count >= -1 ? [count, MOST].min : refuse(at, "retry_count", "an Integer of -1 or more", count)
     end
 
     def on_waiting(word, at)
