@@ -328,64 +328,6 @@ static void test_actions_on_the_dead_spare_what_dies_meanwhile(void **state)
     close_queue(&f);
 }
 
-/* One call of delete.lua for an id; began: as it says where to go on. Does it go on? */
-static int delete_some(const char *id, char began[64])
-{
-    redisReply *reply = SCRIPT(delete, began, "", "merge", id);
-    int goes_on = reply->element[1]->len > 0;
-    snprintf(began, 64, "%s", reply->element[0]->str);
-    freeReplyObject(reply);
-    return goes_on;
-}
-
-static void test_delete_ends_though_payloads_are_scheduled_meanwhile(void **state)
-{
-    fixture f = open_queue(1, "merge");
-    char began[64] = "";
-    int calls = 1, i;
-    (void)state;
-    for (i = 0; i < 1100; i++)
-        schedule_one(&f, "x", "old", 1000 + i / 7);
-    assert_true(delete_some("x", began));
-    for (i = 0; i < 600; i++)
-        schedule_one(&f, "x", "new", 10); /* all of one deliver_at or so, and earlier than what is to go */
-    for (i = 0; i < 600; i++)
-        schedule_one(&f, "x", "new", 1005);
-    while (delete_some("x", began) && calls < 10)
-        calls++;
-    assert_true(calls < 10);
-    assert_int_equal(number("ZCARD " PREFIX "sched:x"), 1200);
-    assert_int_equal(number("ZCARD " PREFIX "scheduled"), 1200);
-    assert_int_equal(number("HLEN " PREFIX "schedmap:x"), 1200);
-    assert_int_equal(act_on(&f, SERIATIM_DELETE, "x"), 1);
-    assert_int_equal(number("ZCARD " PREFIX "scheduled"), 0);
-    close_queue(&f);
-}
-
-/* Whoever has read the figures of a shard sees by the state that they are others now. */
-static void test_each_action_changes_the_state(void **state)
-{
-    fixture f = open_queue(1, "merge");
-    redisReply *before, *after;
-    char id[16];
-    int i;
-    (void)state;
-    for (i = 0; i < 8; i++) {
-        snprintf(id, sizeof id, "%d", i);
-        push_later(&f, id, "1", 100);
-    }
-    before = redis("GET " PREFIX "state");
-    for (i = 0; i < 8; i++) {
-        snprintf(id, sizeof id, "%d", i);
-        assert_int_equal(act_on(&f, SERIATIM_PARK, id), 1);
-        after = redis("GET " PREFIX "state");
-        assert_memory_not_equal(before->str, after->str, before->len);
-        freeReplyObject(after);
-    }
-    freeReplyObject(before);
-    close_queue(&f);
-}
-
 /* R-MORGUE-1, and the same for parked and running ids and the other folds. */
 static void test_r_morgue_1_dead_payloads_unite_with_what_waits(void **state)
 {
@@ -437,33 +379,6 @@ static void test_r_morgue_1_dead_payloads_unite_with_what_waits(void **state)
     act_on(&f, SERIATIM_MORGUE_QUEUE_UP, "l");
     assert_string_equal(payloads(&f, SERIATIM_FETCH, "l"), "same,same");
     close_queue(&f);
-}
-
-/* The morgue keeps all payloads of an id, also of a queue that keeps one of what waits; large ones lie beside the
- * record. */
-static void test_r_morgue_3_of_many_dead_payloads_a_queue_that_keeps_one_gets_one(void **state)
-{
-    static const char *const folds[] = {"last", "first"}, *const left[] = {"c", "a"};
-    size_t i;
-    int waits;
-    (void)state;
-    for (i = 0; i < 2; i++)
-        for (waits = 0; waits < 2; waits++) {
-            fixture f = open_queue(1, folds[i]);
-            char letter;
-            for (letter = 'a'; letter <= 'c'; letter++)
-                kill_one(&f, "x", large(letter));
-            assert_int_equal(fetch(&f, SERIATIM_MORGUE_FETCH, "x")->payload_total, 3);
-            if (waits)
-                push_later(&f, "x", i ? "a" : "c", 100);
-            act_on(&f, SERIATIM_MORGUE_QUEUE_UP, "x");
-            assert_int_equal(fetch(&f, SERIATIM_FETCH, "x")->payload_total, 1);
-            if (!waits)
-                assert_int_equal(fetch(&f, SERIATIM_FETCH, "x")->payloads[0].data[0], left[i][0]);
-            assert_int_equal(count_of("EXISTS", "deadspill:x"), 0);
-            assert_int_equal(findings(&f, 0), 0);
-            close_queue(&f);
-        }
 }
 
 static void test_deleting_removes_an_id_in_every_state(void **state)
@@ -633,13 +548,10 @@ int main(void)
         cmocka_unit_test(test_notices_name_every_payload_that_was_killed_in_slices),
         cmocka_unit_test(test_a_call_writes_few_notices_of_large_payloads),
         cmocka_unit_test(test_r_morgue_1_dead_payloads_unite_with_what_waits),
-        cmocka_unit_test(test_r_morgue_3_of_many_dead_payloads_a_queue_that_keeps_one_gets_one),
         cmocka_unit_test(test_deleting_removes_an_id_in_every_state),
         cmocka_unit_test(test_a_parked_id_stays_parked_until_it_is_unparked),
         cmocka_unit_test(test_r_action_16_an_action_has_at_most_two_calls_at_once),
         cmocka_unit_test(test_pausing_stops_claims_and_wakes_the_owner),
-        cmocka_unit_test(test_delete_ends_though_payloads_are_scheduled_meanwhile),
-        cmocka_unit_test(test_each_action_changes_the_state),
         cmocka_unit_test(test_a_deleted_run_beyond_its_ttr_stays_deleted),
     };
     return cmocka_run_group_tests(tests, start_server, stop_server);

@@ -7,8 +7,8 @@
 --   payloads of theirs are gone and still stand in the indexes, some 500 of which a call looks at. Behind its time, began then says where
 --   the next call goes on: the place of an id, a deliver_at, and how many entries of that deliver_at have been looked at and stay.
 local ids, more = chosen(5), ''
-local began, place, from, passed = string.match(ARGV[2], '^(%d+) ?(%d*) ?(%S*) ?(%d*)$')
-began, place, passed = tonumber(began), tonumber(place) or 1, tonumber(passed) or 0
+local began, at, from, passed = string.match(ARGV[2], '^(%d+) ?(%d*) ?(%S*) ?(%d*)$')
+began, at, passed = tonumber(began), tonumber(at) or 1, tonumber(passed) or 0
 if not from or from == '' then from = '-inf' end
 local left = 500 -- entries of the indexes that this call may yet look at
 probe()
@@ -57,10 +57,10 @@ end
 
 local count, continued = 0, ''
 if began then
-  while place <= #ids and remove_old_entries(ids[place]) do
-    place, from, passed = place + 1, '-inf', 0
+  while at <= #ids and remove_old_entries(ids[at]) do
+    at, from, passed = at + 1, '-inf', 0
   end
-  if place <= #ids then more, continued = 'more', format(' %d %s %d', place, from, passed) end
+  if at <= #ids then more, continued = 'more', format(' %d %s %d', at, from, passed) end
 else
   for i = 1, #ids do
     if delete(ids[i]) then count = count + 1 end
