@@ -87,6 +87,7 @@ static const struct call {
     {"dead_requeue", 'S', {"1", "0", "0", "list"}},
     {"delete", 'S', {"1", "", "", "merge", "a", "hot", "run", "plan", "unknown"}},
     {"delete", 'S', {"1", "9e15", "", "merge", "plan"}},
+    {"delete", 'S', {"1", "9e15 1 1000 2", "", "merge", "plan"}},
     {"delete_failed", 'S', {"1", "0", ""}},
     {"drop", 'S', {"1", "waiting", "hot", KEY}},
     {"drop", 'S', {"1", "dead", "bad", KEY}},

@@ -7,7 +7,7 @@
 --   payloads of theirs are gone and still stand in the indexes, some 500 of which a call looks at. Behind its time, began then says where
 --   the next call goes on: the place of an id, a deliver_at, and how many entries of that deliver_at have been looked at and stay.
 local ids, more = chosen(5), ''
-local began, at, from, passed = string.match(ARGV[2], '^(%d+) ?(%d*) ?(%S*) ?(%d*)$')
+local began, at, from, passed = string.match(ARGV[2], '^(%S+) ?(%d*) ?(%S*) ?(%d*)$')
 began, at, passed = tonumber(began), tonumber(at) or 1, tonumber(passed) or 0
 if not from or from == '' then from = '-inf' end
 local left = 500 -- entries of the indexes that this call may yet look at
