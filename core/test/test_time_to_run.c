@@ -71,6 +71,15 @@ static void test_r_ttr_3_no_more_is_claimed_than_threads_can_begin(void **state)
     close_node(&f);
 }
 
+/* Jobs that take 50 ms each. */
+static void run_slowly(node_and_store *f)
+{
+    seriatim_delivery *d = take(f);
+    pass(f, 50);
+    end(f, d);
+    pump(f);
+}
+
 /* Each of the shards gets the thread in its turn, though each has more to run. */
 static void test_shards_take_turns_at_the_threads(void **state)
 {
@@ -79,8 +88,7 @@ static void test_shards_take_turns_at_the_threads(void **state)
     (void)state;
     push_to(&f, SHARDS, 3);
     for (runs = 0; runs < 3 * SHARDS; runs++) {
-        end(&f, take(&f));
-        pump(&f);
+        run_slowly(&f);
         if (runs + 1 == SHARDS)
             for (shard = 0; shard < SHARDS; shard++)
                 assert_int_equal(id_of(&f, shard, 0)->runs, shard == 4 ? 2 : 1); /* open_node ran one of shard 4 */
@@ -103,7 +111,7 @@ static void test_a_serial_shard_claims_one_id_at_a_time(void **state)
     for (runs = 0; runs < 6; runs++) {
         assert_int_equal(claimed(&f), 1);
         d = take(&f);
-        pump(&f);
+        pass(&f, 50);
         assert_int_equal(claimed(&f), 1);
         end(&f, d);
         pump(&f);
@@ -127,6 +135,30 @@ static void test_max_running_limits_what_is_claimed_in_all_shards(void **state)
         pump(&f);
     }
     assert_int_equal(claimed(&f), 0);
+    close_node(&f);
+}
+
+/* Else a thread would wait for a claim after each job. Shards whose jobs are not among them get threads, too. */
+static void test_short_jobs_are_claimed_ahead(void **state)
+{
+    node_and_store f = open_node_of_threads(timed(), 2);
+    int runs;
+    (void)state;
+    push_to(&f, 2, 30);
+    assert_int_equal(claimed(&f), 2);
+    for (runs = 0; runs < 20; runs++) {
+        end(&f, take(&f));
+        pump(&f);
+    }
+    assert_in_range(claimed(&f), 8, 30);
+    store_push(f.store, id_of(&f, 3, 0), 0);
+    pump(&f);
+    assert_int_equal(id_of(&f, 3, 0)->running, 1);
+    pass(&f, 50); /* what was finished is long ago */
+    runs = claimed(&f);
+    store_push(f.store, id_of(&f, 2, 0), 0);
+    pump(&f);
+    assert_int_equal(claimed(&f), runs);
     close_node(&f);
 }
 
@@ -155,6 +187,7 @@ int main(void)
         cmocka_unit_test(test_shards_take_turns_at_the_threads),
         cmocka_unit_test(test_a_serial_shard_claims_one_id_at_a_time),
         cmocka_unit_test(test_max_running_limits_what_is_claimed_in_all_shards),
+        cmocka_unit_test(test_short_jobs_are_claimed_ahead),
         cmocka_unit_test(test_an_id_whose_time_ended_before_its_run_is_claimed_again),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

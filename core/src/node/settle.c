@@ -3,11 +3,6 @@
 
 #include <string.h>
 
-/*
- * a claim takes as many ids as were finished in this time, so that it ends within the 35 ms of hold.c also if jobs are
- * slow at times
- */
-#define SETTLE_WINDOW_MS 20
 /* what is held for this long goes with anything else that is written, and so does what all other shards hold */
 #define SETTLE_ALONG_MS 25
 #define SETTLE_PORTION 250 /* payloads that one call moves, as in core/scripts/lib/record.lua */
@@ -253,8 +248,8 @@ void srt_shard_settle(srt_node *node, srt_shard *s, int64_t now)
 
 static void shard_count_finished(srt_shard *s, int64_t now)
 {
-    if (now - s->window_start >= SETTLE_WINDOW_MS) {
-        s->finished_before = now - s->window_start < 2 * SETTLE_WINDOW_MS ? s->finished : 0;
+    if (now - s->window_start >= SHARD_WINDOW_MS) {
+        s->finished_before = now - s->window_start < 2 * SHARD_WINDOW_MS ? s->finished : 0;
         s->finished = 0;
         s->window_start = now;
     }

@@ -10,6 +10,11 @@
 #define SHARD_MAX_CLAIM 1000 /* ids in one script call */
 /* of this node: acquire, and spread in the operators' scripts, look at all of them in one call */
 #define SHARD_MAX_RUNS 4000
+/*
+ * a claim takes as many ids as were finished in this time, so that it ends within the 35 ms of hold.c also if jobs are
+ * slow at times
+ */
+#define SHARD_WINDOW_MS 20
 #define SHARD_SLICE_PAUSE_MS 2 /* pause between slices of long work, so that other clients of Redis get their turn */
 #define SHARD_RETRY_MS 100     /* after a request could not be made */
 #define SHARD_REFUSALS 3       /* of a release: then a node that stops leaves the shard as it is */

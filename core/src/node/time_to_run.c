@@ -1,8 +1,10 @@
 /*
  * time_to_run.c - how many ids are claimed of a queue with a ttr. It counts from the claim, so only ids are claimed
- * that a thread can begin at once.
+ * that a thread can begin at once, or soon, where jobs are short.
  */
 #include "node/shard.h"
+
+#define AHEAD_TTR_US 1000000 /* with a ttr below this, nothing is claimed ahead, however short the jobs are */
 
 size_t srt_shard_room(const srt_shard *s)
 {
@@ -78,12 +80,50 @@ static size_t free_threads(const srt_node *node, const srt_shard *s, int64_t now
     return taken < group->threads ? group->threads - taken : 0;
 }
 
+/* Ids of the shard that were finished in the last 20 ms or so. */
+static size_t finished_lately(const srt_shard *s, int64_t now)
+{
+    if (now - s->window_start >= 2 * SHARD_WINDOW_MS)
+        return 0;
+    return s->finished > s->finished_before ? s->finished : s->finished_before;
+}
+
+/* Has each thread of the shard's group finished two jobs or more in this time? */
+static int are_short(const srt_node *node, const srt_shard *s, int64_t now)
+{
+    size_t count = 0, most = 2 * node->groups[s->group].threads, i;
+    for (i = 0; i < node->shard_count && count < most; i++)
+        if (node->shards[i]->group == s->group)
+            count += finished_lately(node->shards[i], now);
+    return count >= most;
+}
+
+/*
+ * How many ids of the shard to have claimed before a thread is free: 0, unless jobs are short. Then as many as were
+ * finished lately, or one call of perform: the threads may be busy with other shards whenever this one looks.
+ */
+static size_t ids_ahead(const srt_node *node, const srt_shard *s, int64_t now)
+{
+    size_t lately = finished_lately(s, now), batch = (size_t)s->queue->own.batch_size;
+    if (s->queue->now.ttr < AHEAD_TTR_US || !are_short(node, s, now))
+        return 0;
+    if (s->queue->now.serial_shards)
+        return lately >= 2 * batch ? lately : 0;
+    return lately > batch ? lately : batch;
+}
+
 size_t srt_shard_timed_ids(srt_node *node, const srt_shard *s, int64_t now)
 {
     size_t most = may_begin(node, s), ids = most ? free_threads(node, s, now) * (size_t)s->queue->own.batch_size : 0;
+    size_t before = ids_before_threads(s), ahead = ids_ahead(node, s, now);
+    ids = ids < most ? ids : most;
+    if (ahead > before + ids)
+        ids = ahead - before;
+    if (s->queue->own.max_running && ids > most)
+        ids = most;
     if (ids == 0)
         node->starved = 1;
-    return ids < most ? ids : most;
+    return ids;
 }
 
 void srt_node_wake_starved(srt_node *node, int64_t now)
