@@ -45,7 +45,7 @@ local ERROR_OF = { -- a part of what explain gives, and what is said before its 
 local IMPORT_USAGE = "import lowkiq QUEUE [--from URL] [--watch]"
 local QUEUES_USAGE = "queues [list] | queues delete QUEUE [--force QUEUE]"
 local RESHARD_USAGE = "reshard QUEUE N [--no-wait] | reshard QUEUE --status"
-local DEAD_USAGE = "dead list|retry|delete QUEUE [ID...] [--all]"
+local DEAD_USAGE = "dead list|retry|delete QUEUE [ID...] [--error TEXT] [--all]"
 local POP_USAGE = "pop QUEUE... [--wait SECONDS] [--ack]"
 local SCHEDULED_USAGE =
   "scheduled list QUEUE [--id ID] | scheduled cancel QUEUE HANDLE... | scheduled reschedule QUEUE HANDLE TIME"
@@ -443,10 +443,14 @@ function VERBS:dead(words)
     errors.usage("usage: seriatim-lua " .. DEAD_USAGE)
   end
   local worker = self:existing(queue)
-  if action ~= "list" and #words == 0 and not self.options.all then
-    errors.usage("name the ids, or --all")
+  local text = self.options.error
+  if action ~= "list" and text == "" then
+    errors.usage('--error must be a text that is not empty, not ""')
   end
-  if action ~= "list" and #words == 0 then
+  if action ~= "list" and #words == 0 and not text and not self.options.all then
+    errors.usage("name the ids, or --all, or --error TEXT")
+  end
+  if action ~= "list" and #words == 0 and not text then
     self:show_progress(("dead %s %s"):format(action, queue), worker, MORGUE)
   end
   return DEAD[action](self, worker, words)
@@ -467,18 +471,27 @@ local function with_error(records, text)
   return found
 end
 
+---Pages of those of the whole morgue. Each begins behind the last id of the one before, so that none is left out when ids go
+---meanwhile.
+local function pages_with_error(queries, text)
+  local after = "-"
+  return function()
+    local page = errors.must(queries:morgue_range_by_id(after, "+", { limit = DEAD_PAGE }))
+    after = #page > 0 and "(" .. page[#page].id
+    return after and with_error(page, text) or nil
+  end
+end
+
 ---At most `limit` dead ids with that error, ordered by id.
 local function dead_with_error(queries, text, limit)
-  local found, after = {}, "-"
-  while #found < limit do
-    local page = errors.must(queries:morgue_range_by_id(after, "+", { limit = DEAD_PAGE }))
-    if #page == 0 then
-      break
-    end
-    for _, record in ipairs(with_error(page, text)) do
+  local found = {}
+  for page in pages_with_error(queries, text) do
+    for _, record in ipairs(page) do
       found[#found + 1] = #found < limit and record or nil
     end
-    after = "(" .. page[#page].id
+    if #found >= limit then
+      break
+    end
   end
   return found
 end
@@ -504,16 +517,42 @@ function DEAD:list(worker, ids)
   tables.print(rows)
 end
 
+---On the ids of these records; how many were changed.
+local function act_on_page(actions, action, page)
+  local ids = {}
+  for place, record in ipairs(page) do
+    ids[place] = record.id
+  end
+  return #ids > 0 and errors.must(actions[action](actions, ids)) or 0
+end
+
+---On those whose error contains the text of --error; of the named ids, if there are any.
+local function act_by_error(worker, action, ids, text)
+  if #ids > 0 then
+    return act_on_page(worker.actions, action, with_error(errors.must(worker.queries:morgue_fetch(ids)), text))
+  end
+  local count = 0
+  for page in pages_with_error(worker.queries, text) do
+    count = count + act_on_page(worker.actions, action, page)
+  end
+  return count
+end
+
+local function act_on_dead(self, worker, ids, word, action)
+  local actions, text = worker.actions, self.options.error
+  if text then
+    return changed(word, act_by_error(worker, action, ids, text), ids, "is not dead with this error")
+  end
+  local count = errors.must(#ids > 0 and actions[action](actions, ids) or actions[action .. "_all_jobs"](actions))
+  return changed(word, count, ids, "is not dead")
+end
+
 function DEAD:retry(worker, ids)
-  local actions = worker.actions
-  local count = errors.must(#ids > 0 and actions:morgue_queue_up(ids) or actions:morgue_queue_up_all_jobs())
-  return changed("queued up", count, ids, "is not dead")
+  return act_on_dead(self, worker, ids, "queued up", "morgue_queue_up")
 end
 
 function DEAD:delete(worker, ids)
-  local actions = worker.actions
-  local count = errors.must(#ids > 0 and actions:morgue_delete(ids) or actions:morgue_delete_all_jobs())
-  return changed("deleted", count, ids, "is not dead")
+  return act_on_dead(self, worker, ids, "deleted", "morgue_delete")
 end
 
 local SCHEDULED = {}

@@ -11,7 +11,7 @@ import os
 import re
 import sys
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 from typing import Any, Final, NoReturn
 
@@ -75,7 +75,7 @@ CELLS: Final[dict[str, Callable[[Any], Any]]] = {
     "ahead": lambda value: f"{value:+.3f} s",
 }
 DESCRIPTION: Final = re.compile(r"\|(.*) pid (\d+) .* seriatim ", re.S)  # of a node
-DEAD_USAGE: Final = "dead list|retry|delete QUEUE [ID...] [--all]"
+DEAD_USAGE: Final = "dead list|retry|delete QUEUE [ID...] [--error TEXT] [--all]"
 POP_USAGE: Final = "pop QUEUE... [--wait SECONDS] [--ack]"
 SCHEDULED_USAGE: Final = (
     "scheduled list QUEUE [--id ID] | scheduled cancel QUEUE HANDLE... | scheduled reschedule QUEUE HANDLE TIME"
@@ -272,8 +272,14 @@ class Operators:
         if action == "list":
             self._dead_list(worker, ids)
             return STOPPED
-        if not ids and "all" not in self._options:
-            raise UsageError("name the ids, or --all")
+        error = self._options.get("error")
+        if error == "":
+            raise UsageError('--error must be a text that is not empty, not ""')
+        if not ids and error is None and "all" not in self._options:
+            raise UsageError("name the ids, or --all, or --error TEXT")
+        done = "queued up" if action == "retry" else "deleted"
+        if error is not None:
+            return changed(done, dead_by_error(worker, action, ids, error), ids, "is not dead with this error")
         actions = worker.actions
         if not ids:
             self._show_progress(f"dead {action} {queue}", worker, MORGUE)
@@ -281,7 +287,7 @@ class Operators:
             count = actions.morgue_queue_up(ids) if ids else actions.morgue_queue_up_all_jobs()
         else:
             count = actions.morgue_delete(ids) if ids else actions.morgue_delete_all_jobs()
-        return changed("queued up" if action == "retry" else "deleted", count, ids, "is not dead")
+        return changed(done, count, ids, "is not dead")
 
     def _dead_list(self, worker: type[Worker], ids: list[bytes]) -> None:
         limit = self._options.get("limit", 100)
@@ -299,11 +305,10 @@ class Operators:
         if wanted is None:
             return list(queries.morgue_range_by_updated_at("-inf", "+inf", limit=limit))
         found: list[Any] = []
-        after: bytes = b"-"
-        while len(found) < limit and (page := queries.morgue_range_by_id(after, "+", limit=DEAD_PAGE)):
-            found += with_error(page, wanted)
-            last = page[-1]["id"]
-            after = b"(" + (last if isinstance(last, bytes) else last.encode())
+        for page in pages_with_error(worker, wanted):
+            found += page
+            if len(found) >= limit:
+                break
         return found[:limit]
 
     def _scheduled(self, action: str, queue: str, *handles: str) -> int:
@@ -507,6 +512,25 @@ def changed(word: str, count: int, named: list[bytes], otherwise: str, *, kind: 
 def with_error(records: Iterable[Any], text: str | None) -> list[Any]:
     """Those whose error contains the text of --error."""
     return [record for record in records if text is None or text in _log.utf8(record.get("error", ""))]
+
+
+def pages_with_error(worker: type[Worker], text: str) -> Iterator[list[Any]]:
+    """
+    Of the whole morgue. Each page begins behind the last id of the one before, so that none is left out when ids go
+    meanwhile.
+    """
+    after = b"-"
+    while page := worker.queries.morgue_range_by_id(after, "+", limit=DEAD_PAGE):
+        yield with_error(page, text)
+        last = page[-1]["id"]
+        after = b"(" + (last if isinstance(last, bytes) else last.encode())
+
+
+def dead_by_error(worker: type[Worker], action: str, ids: list[bytes], text: str) -> int:
+    """How many of those whose error contains the text were changed; of the named ids, if there are any."""
+    change = worker.actions.morgue_queue_up if action == "retry" else worker.actions.morgue_delete
+    pages = [with_error(worker.queries.morgue_fetch(ids), text)] if ids else pages_with_error(worker, text)
+    return sum(change([record["id"] for record in page]) for page in pages if page)
 
 
 def first_line(error: object) -> str:

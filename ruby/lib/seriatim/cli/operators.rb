@@ -19,6 +19,7 @@ module Seriatim
       POP_USAGE = "pop QUEUE... [--wait SECONDS] [--ack]"
       SCHEDULED_USAGE = "scheduled list QUEUE [--id ID] | scheduled cancel QUEUE HANDLE... | scheduled reschedule QUEUE HANDLE TIME"
       PAYLOAD_SHOWN = 60 # characters, in a table
+      DEAD_USAGE = "dead list|retry|delete QUEUE [ID...] [--error TEXT] [--all]"
       UTC = /\A(\d{4})-(\d\d)-(\d\d)T(\d\d):(\d\d):(\d\d(?:\.\d{3})?)Z\z/
       DEAD_PAGE = 200 # records a query, whose payloads come with them
       NODE = %i[node host pid state queues busy].freeze
@@ -55,7 +56,7 @@ module Seriatim
         when "pop" then pop(exactly(words, 1.., POP_USAGE))
         when "stats" then stats(words)
         when "explain" then explain(*exactly(words, 2..2, "explain QUEUE ID"))
-        when "dead" then dead(*exactly(words, 2.., "dead list|retry|delete QUEUE [ID...] [--all]"))
+        when "dead" then dead(*exactly(words, 2.., DEAD_USAGE))
         when "scheduled" then scheduled(*exactly(words, 2.., SCHEDULED_USAGE))
         when "pause", "resume" then halt(verb, *exactly(words, 1..2, "#{verb} QUEUE [ID]"))
         when "check" then check(words)
@@ -263,9 +264,9 @@ module Seriatim
         worker = existing(queue)
         case action
         when "list" then dead_list(worker, ids)
-        when "retry" then changed("queued up", dead_do(worker, ids, :morgue_queue_up), ids, "is not dead")
-        when "delete" then changed("deleted", dead_do(worker, ids, :morgue_delete), ids, "is not dead")
-        else raise UsageError, "usage: seriatim dead list|retry|delete QUEUE [ID...] [--all]"
+        when "retry" then changed("queued up", dead_do(worker, ids, :morgue_queue_up), ids, not_dead)
+        when "delete" then changed("deleted", dead_do(worker, ids, :morgue_delete), ids, not_dead)
+        else raise UsageError, "usage: seriatim #{DEAD_USAGE}"
         end
       end
 
@@ -281,28 +282,47 @@ module Seriatim
         return with_error(queries.morgue_fetch(ids)) unless ids.empty?
         return queries.morgue_range_by_updated_at("-inf", "+inf", limit: limit) unless @options[:error]
 
-        found = []
-        after = "-"
-        until found.size >= limit || (page = queries.morgue_range_by_id(after, "+", limit: DEAD_PAGE)).empty?
-          found.concat(with_error(page))
-          after = "(#{page.last[:id]}"
+        pages_with_error(queries).each_with_object([]) do |page, found|
+          found.concat(page)
+          break found.first(limit) if found.size >= limit
         end
-        found.first(limit)
       end
 
-      # Those whose error contains the text of --error.
-      def with_error(records) = @options[:error] ? records.select { |r| Log.utf8(r[:error].to_s).include?(@options[:error]) } : records
+      # Of the whole morgue. Each page begins behind the last id of the one before, so that none is left out when ids go meanwhile.
+      # @return [Enumerator<Array<Hash>>]
+      def pages_with_error(queries)
+        Enumerator.new do |pages|
+          after = "-"
+          until (page = queries.morgue_range_by_id(after, "+", limit: DEAD_PAGE)).empty?
+            pages << with_error(page)
+            after = "(#{page.last[:id]}"
+          end
+        end
+      end
+
+      # Those whose error contains the text of --error, byte for byte, because the locale need not be one of UTF-8.
+      def with_error(records) = @options[:error] ? records.select { |r| Log.utf8(r[:error].to_s).b.include?(@options[:error].b) } : records
 
       def first_line(error) = Log.utf8(error.to_s)[/\A[^\r\n]*/]
 
       def dead_do(worker, ids, action)
-        raise UsageError, "name the ids, or --all" if ids.empty? && !@options[:all]
-
+        error = @options[:error]
+        raise UsageError, "--error must be a text that is not empty, not \"\"" if error == ""
+        raise UsageError, "name the ids, or --all, or --error TEXT" if ids.empty? && !error && !@options[:all]
+        return dead_do_by_error(worker, ids, action) if error
         return worker.actions.public_send(action, ids) unless ids.empty?
 
         show_progress("dead #{action == :morgue_queue_up ? "retry" : "delete"} #{worker.queue_name}", worker, MORGUE)
         worker.actions.public_send(:"#{action}_all_jobs")
       end
+
+      # On those whose error contains the text of --error; of the named ids, if there are any.
+      def dead_do_by_error(worker, ids, action)
+        pages = ids.empty? ? pages_with_error(worker.queries) : [with_error(worker.queries.morgue_fetch(ids))]
+        pages.sum { |page| page.empty? ? 0 : worker.actions.public_send(action, page.map { |record| record[:id] }) }
+      end
+
+      def not_dead = @options[:error] ? "is not dead with this error" : "is not dead"
 
       # Payloads whose deliver_at has not come.
       def scheduled(action, queue, *words)
