@@ -13,12 +13,17 @@ class CommandTexts
     @options = @table.fetch(:options)
     unknown = [*@table[:common], *@verbs.flat_map { |verb| verb[:options] }].map(&:to_sym) - @options.keys
     raise "#{path}: unknown options #{unknown.join(", ")}" if unknown.any?
+
+    wrong = @verbs.select { |verb| only(verb).keys.map(&:name).difference(verb[:options]).any? || only(verb).values.flatten.difference(verb.fetch(:actions, [])).any? }
+    raise "#{path}: `only` must name options and actions of its verb: #{wrong.map { |verb| verb[:name] }.join(", ")}" if wrong.any?
   end
 
   # @return [Hash{String => String}] topic => text
   def all
     { "verbs" => @verbs.map { |verb| verb[:name] }.join(" "), "help" => help,
       **@verbs.to_h { |verb| ["help #{verb[:name]}", verb_help(verb)] },
+      "options" => command_lines.map { |line, keys| "#{line}: #{(@table[:common] | keys).join(" ")}\n" }.join,
+      **(@options.keys.map(&:name) - @table[:common]).to_h { |key| ["option #{key}", owners(key)] },
       "completion bash" => bash, "completion zsh" => "autoload -Uz bashcompinit && bashcompinit\n#{bash}", "completion fish" => fish, "man" => man }
   end
 
@@ -67,21 +72,46 @@ class CommandTexts
 
   private
 
+  # ---- whose the options are
+
+  # @return [Hash{Symbol => Array<String>}] the actions of a verb, for the options that not all of them have
+  def only(verb) = verb.fetch(:only, {})
+
+  # Each verb, and each verb with its action, with the options that it has. A verb that may stand without an action has those of its first.
+  # @return [Hash{String => Array<String>}]
+  def command_lines
+    @verbs.each_with_object({}) do |verb, lines|
+      first = verb[:actions].first if verb[:usage].include?(verb[:name]) && verb[:actions]
+      lines[verb[:name]] = first ? options_of(verb, first) : verb[:options]
+      verb[:actions]&.each { |action| lines["#{verb[:name]} #{action}"] = options_of(verb, action) }
+    end
+  end
+
+  def options_of(verb, action) = verb[:options].select { |key| only(verb).fetch(key.to_sym, [action]).include?(action) }
+
+  # What an error says of an option that another verb has.
+  def owners(key)
+    *others, last = @verbs.select { |verb| verb[:options].include?(key) }.flat_map do |verb|
+      only(verb)[key.to_sym]&.map { |action| "#{verb[:name]} #{action}" } || verb[:name]
+    end
+    "#{@options.fetch(key.to_sym)[:names].join(", ")} is an option of #{[*(others.join(", ") if others.any?), last].join(" and ")}"
+  end
+
   # ---- the page of the documentation
 
   def markdown_verb(verb)
     rows, lines = verb[:text].partition { |line| line.start_with?("  ") }
     signals = rows.map { |line| "- **#{line.strip.sub(/  +/, "**: ")}" }
-    options = verb[:options].empty? ? [] : [markdown_options(verb[:options]), ""]
+    options = verb[:options].empty? ? [] : [markdown_options(verb[:options], verb), ""]
     ["## #{verb[:name]}", "", "```text", *verb[:usage].map { |usage| "seriatim #{usage}" }, "```", "",
      "#{markdown_text(verb[:about][0].upcase + verb[:about][1..])}.", "",
      *lines.reject(&:empty?).flat_map { |line| [markdown_text(line), ""] },
      *signals, *("" if signals.any?), *options].join("\n")
   end
 
-  def markdown_options(keys)
+  def markdown_options(keys, verb = {})
     ["| option | what it does |", "|---|---|",
-     *keys.map { |key| option_row(key) }.map { |left, about| "| `#{left.strip}` | #{markdown_text(about)} |" }].join("\n")
+     *keys.map { |key| option_row(key, verb) }.map { |left, about| "| `#{left.strip}` | #{markdown_text(about)} |" }].join("\n")
   end
 
   def markdown_text(text) = text.gsub("{program}", "seriatim").gsub(/[|<]/) { |sign| "\\#{sign}" }
@@ -91,12 +121,14 @@ class CommandTexts
     pairs.map { |left, right| "  #{left.ljust(width)}  #{right}".rstrip }
   end
 
-  def option_row(key)
+  def option_row(key, verb = {})
     option = @options.fetch(key.to_sym)
     names = option[:names].join(", ")
     names = "    #{names}" if names.start_with?("--")
-    [[names, option[:value]].compact.join(" "), option[:about]]
+    [[names, option[:value]].compact.join(" "), about(key, verb)]
   end
+
+  def about(key, verb) = [*only(verb)[key.to_sym]&.join(", "), @options.fetch(key.to_sym)[:about]].join(": ")
 
   def wrapped(lines) = lines.flat_map { |line| wrap(line) }
 
@@ -118,7 +150,7 @@ class CommandTexts
   def verb_help(verb)
     usage = verb[:usage].each_with_index.map { |text, at| "#{at.zero? ? "Usage:" : "      "} {program} #{text}" }
     text = verb[:text].empty? ? [] : ["", *wrapped(verb[:text])]
-    options = verb[:options].map { |key| option_row(key) }
+    options = verb[:options].map { |key| option_row(key, verb) }
     others = (@table[:common] - verb[:options]).map { |key| option_row(key) }
     [*usage, "", "#{verb[:about][0].upcase}#{verb[:about][1..]}.", *text,
      *(options.empty? ? [] : ["", "Options:", *rows(options)]), "", "Options of all verbs:", *rows(others), ""].join("\n")
@@ -182,18 +214,18 @@ class CommandTexts
     found = verb.equal?(@verbs.first) ? "none #{verb[:name]}" : verb[:name]
     words = { "queues" => "(__seriatim_queues)", "verbs" => @verbs.map { |other| other[:name] }.join(" ") }[verb[:args]]
     [*([*verb[:actions], *words].join(" ").then { |all| fish_word(found, all) unless all.empty? }),
-     *(verb[:options] - @table[:common]).map { |key| fish_option(key, found) }]
+     *(verb[:options] - @table[:common]).map { |key| fish_option(key, found, verb) }]
   end
 
   def fish_word(found, words, about = nil)
     ["complete -c {program} #{fish_if(found)} -a #{fish_text(words)}", *("-d #{fish_text(about)}" if about)].join(" ")
   end
 
-  def fish_option(key, found = nil)
+  def fish_option(key, found = nil, verb = {})
     option = @options.fetch(key.to_sym)
     names = option[:names].map { |name| name.start_with?("--") ? "-l #{name[2..]}" : "-s #{name[1..]}" }
     value = { nil => nil, "PATH" => "-r -F", "FILE" => "-r -F" }.fetch(option[:value], "-x")
-    ["complete -c {program}", *(fish_if(found) if found), *names, *value, "-d #{fish_text(option[:about])}"].join(" ")
+    ["complete -c {program}", *(fish_if(found) if found), *names, *value, "-d #{fish_text(about(key, verb))}"].join(" ")
   end
 
   def fish_if(found) = "-n 'contains -- (__seriatim_verb) #{found}'"
@@ -212,12 +244,12 @@ class CommandTexts
   def man_verb(verb)
     [".SH #{verb[:name].upcase}", roff("#{verb[:about][0].upcase}#{verb[:about][1..]}."),
      *verb[:text].map { |line| line.start_with?("  ") ? ".TP\n#{roff(line.strip.sub(/  +/, "\n"))}" : line.empty? ? ".PP" : ".PP\n#{roff(line)}" },
-     *man_options(verb[:options])]
+     *man_options(verb[:options], verb)]
   end
 
-  def man_options(keys)
+  def man_options(keys, verb = {})
     keys.flat_map do |key|
-      left, about = option_row(key)
+      left, about = option_row(key, verb)
       [".TP", ".B #{roff(left.strip)}", roff(about)]
     end
   end

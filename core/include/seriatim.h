@@ -46,7 +46,8 @@ extern "C" {
 size_t seriatim_printable(const char *text, size_t len, char *out, size_t cap);
 /*
  * The texts of the command line, the same in each language: "help", "help VERB", "completion bash", "completion zsh",
- * "completion fish", "man", and "verbs" (all verbs, separated by spaces). Static, ASCII, NUL-terminated; {program}
+ * "completion fish", "man", "verbs" (all verbs, separated by spaces), "options" (a line "VERB: OPTION ..." or
+ * "VERB ACTION: OPTION ..." for each) and "option OPTION" (whose it is). Static, ASCII, NUL-terminated; {program}
  * stands for the command's own name. Returns NULL for an unknown topic.
  */
 const char *seriatim_command_text(const char *topic);

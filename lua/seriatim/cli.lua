@@ -12,6 +12,13 @@ local VERBS = {} -- the same words in each language: core/command/command.json
 for verb in native.command_text("verbs"):gmatch("%S+") do
   VERBS[#VERBS + 1] = verb
 end
+local OPTIONS = {} -- by verb, or by verb and action
+for name, keys in native.command_text("options"):gmatch("([^\n]+): ([^\n]*)") do
+  OPTIONS[name] = {}
+  for key in keys:gmatch("%S+") do
+    OPTIONS[name][key] = true
+  end
+end
 local OF_ITSELF = { help = true, version = true, man = true, completion = true }
 
 local cli = {}
@@ -45,6 +52,23 @@ end
 
 local function unknown(verb)
   errors.usage(("unknown command %s; there are %s"):format(verb, table.concat(VERBS, ", ")))
+end
+
+---An option of another verb or action. With -h and -V none is used.
+local function refuse_foreign_option(found, words)
+  local both = words[2] and words[1] .. " " .. words[2]
+  local name, foreign = OPTIONS[both] and both or words[1] or "server", nil
+  if not OPTIONS[name] or found.help or found.version then
+    return
+  end
+  for key in pairs(found) do
+    if not OPTIONS[name][key] and key ~= "parent" and (not foreign or key < foreign) then
+      foreign = key
+    end
+  end
+  if foreign then
+    errors.usage(("%s, not of %s"):format(native.command_text("option " .. foreign), name))
+  end
 end
 
 ---help, version and the like, which need neither Redis nor an application.
@@ -95,6 +119,7 @@ end
 
 local function run(arguments)
   local found, words = options.parse(arguments)
+  refuse_foreign_option(found, words)
   if found.help or found.version or OF_ITSELF[words[1]] then
     io.stdout:write(said_of_itself(found, words))
     return codes.STOPPED

@@ -53,7 +53,8 @@ function native.back_off_of_events(count) end
 ---@param text string
 ---@return string
 function native.printable(text) end
----What the command says of itself: "help", "help VERB", "completion bash", "completion zsh", "completion fish", "man", "verbs".
+---What the command says of itself: "help", "help VERB", "completion bash", "completion zsh", "completion fish", "man", "verbs", "options",
+---"option OPTION".
 ---@return string?
 function native.command_text(topic) end
 ---node: from 0.

@@ -28,7 +28,7 @@ _seriatim() {
     help) words=''; more='server push pop stats queues nodes explain delete pause resume dead scheduled import reshard check web outbox completion man version help' ;;
     *) words='server push pop stats queues nodes explain delete pause resume dead scheduled import reshard check web outbox completion man version help -r --require -C --config -c --threads -p --processes -q --queue -t --timeout -e --environment -v --verbose --log-format' ;;
   esac
-  COMPREPLY=($(compgen -W "$words $more -r --require -e --environment -v --verbose --log-format -V --version -h --help" -- "$cur"))
+  COMPREPLY=($(compgen -W "$words $more -r --require -C --config -e --environment -v --verbose --log-format -V --version -h --help" -- "$cur"))
   [ ${#COMPREPLY[@]} -gt 0 ] || COMPREPLY=($(compgen -f -- "$cur"))
 }
 complete -F _seriatim seriatim

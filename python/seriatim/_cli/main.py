@@ -18,6 +18,10 @@ from .operators import Operators
 from .options import Options, log_level
 from .server_command import ServerCommand
 
+OPTIONS: Final = {  # by verb, or by verb and action
+    name: frozenset(keys.split())
+    for name, _, keys in (line.partition(": ") for line in (_native.command_text("options") or "").splitlines())
+}
 VERBS: Final = tuple((_native.command_text("verbs") or "").split())  # the same words in each language: core/command/command.json
 
 
@@ -44,6 +48,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def run(arguments: list[str]) -> int:
     options, words = Options().parse(arguments)
+    refuse_foreign_option(options, words)
     if "help" in options or "version" in options or (words and words[0] in ("help", "version", "man", "completion")):
         print(said_of_itself(options, words), end="")
         return STOPPED
@@ -65,6 +70,16 @@ def said_of_itself(options: dict[str, Any], words: list[str]) -> str:
     if text is None:
         raise UsageError("usage: seriatim completion bash|zsh|fish")
     return text.replace("{program}", "seriatim")
+
+
+def refuse_foreign_option(options: dict[str, Any], words: list[str]) -> None:
+    """An option of another verb or action. With -h and -V none is used."""
+    name = next((name for name in (" ".join(words[:2]), words[0] if words else "server") if name in OPTIONS), None)
+    if name is None or "help" in options or "version" in options:
+        return
+    foreign = min(options.keys() - OPTIONS[name] - {"parent"}, default=None)
+    if foreign is not None:
+        raise UsageError(f"{_native.command_text(f'option {foreign}')}, not of {name}")
 
 
 def unknown(verb: str) -> str:

@@ -15,8 +15,9 @@ module Seriatim
   class CLI
     # The same words in each language: core/command/command.json.
     VERBS = Native.command_text("verbs").split.freeze
+    OPTIONS = Native.command_text("options").lines.map { |line| line.split(": ") }.to_h.transform_values(&:split).freeze # by verb, or by verb and action
     WITHOUT_REDIS = %w[help version man completion].freeze
-    private_constant :WITHOUT_REDIS
+    private_constant :OPTIONS, :WITHOUT_REDIS
 
     # @param held [Array<String>, nil] TERM and INT that came so far, to which their handlers still add; nil: the caller has set no
     #   handlers
@@ -31,6 +32,7 @@ module Seriatim
     def run(argv)
       @options = {}
       words = parser.parse(argv)
+      refuse_foreign_option(words)
       return say_of_itself(words) if @options[:help] || @options[:version] || WITHOUT_REDIS.include?(words.first)
 
       read_config_file(words.first)
@@ -77,6 +79,15 @@ module Seriatim
     def release_signals
       %w[TERM INT].each { |name| trap(name, "DEFAULT") }
       @held.each { |name| Process.kill(name, Process.pid) }
+    end
+
+    # An option of another verb or action. With -h and -V none is used.
+    def refuse_foreign_option(words)
+      name = [words.first(2).join(" "), words.first || "server"].find { |line| OPTIONS.key?(line) }
+      return if name.nil? || @options[:help] || @options[:version]
+
+      foreign = (@options.keys.map(&:name) - OPTIONS[name]).min
+      raise UsageError, "#{text("option #{foreign}")}, not of #{name}" if foreign
     end
 
     def unknown(verb) = "unknown command #{verb}; there are #{VERBS.join(", ")}"
