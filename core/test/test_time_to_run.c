@@ -162,6 +162,53 @@ static void test_short_jobs_are_claimed_ahead(void **state)
     close_node(&f);
 }
 
+/* Ten ids that end at once are one call of perform, which may have taken long. */
+static void test_a_large_batch_is_no_sign_of_short_jobs(void **state)
+{
+    seriatim_queue_settings q = timed();
+    node_and_store f;
+    seriatim_delivery *d;
+    size_t i;
+    (void)state;
+    q.batch_size = 10;
+    f = open_node_of_threads(q, 2);
+    push_to(&f, 3, 20);
+    assert_int_equal(claimed(&f), 20);
+    assert_int_equal(srt_node_take(f.node, 0, now_of(&f), &d), SERIATIM_OK);
+    for (i = 0; i < seriatim_delivery_size(d); i++) {
+        assert_int_equal(store_handed(f.store, seriatim_delivery_job(d, i), SERIATIM_RUN), 1);
+        assert_int_equal(seriatim_delivery_done(d, i), SERIATIM_OK);
+    }
+    srt_node_settle(f.node, d, now_of(&f));
+    pass(&f, HOLD_MS);
+    assert_int_equal(claimed(&f), 20);
+    close_node(&f);
+}
+
+/* What serial shards have claimed ahead waits for the job; it takes none of the threads that are free. */
+static void test_ids_behind_a_long_job_of_a_serial_shard_hold_up_no_other_shard(void **state)
+{
+    seriatim_queue_settings q = timed();
+    node_and_store f;
+    int runs;
+    (void)state;
+    q.serial_shards = 1;
+    f = open_node_of_threads(q, 3);
+    push_to(&f, 1, 30);
+    for (runs = 0; runs < 12; runs++) {
+        end(&f, take(&f));
+        pump(&f);
+    }
+    take(&f); /* and does not return */
+    pump(&f);
+    assert_true(claimed(&f) > 4);
+    pass(&f, 100);
+    store_push(f.store, id_of(&f, 2, 0), 0);
+    pump(&f);
+    assert_int_equal(id_of(&f, 2, 0)->running, 1);
+    close_node(&f);
+}
+
 static void test_an_id_whose_time_ended_before_its_run_is_claimed_again(void **state)
 {
     node_and_store f = open_node_of_threads(timed(), 1);
@@ -188,6 +235,8 @@ int main(void)
         cmocka_unit_test(test_a_serial_shard_claims_one_id_at_a_time),
         cmocka_unit_test(test_max_running_limits_what_is_claimed_in_all_shards),
         cmocka_unit_test(test_short_jobs_are_claimed_ahead),
+        cmocka_unit_test(test_a_large_batch_is_no_sign_of_short_jobs),
+        cmocka_unit_test(test_ids_behind_a_long_job_of_a_serial_shard_hold_up_no_other_shard),
         cmocka_unit_test(test_an_id_whose_time_ended_before_its_run_is_claimed_again),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -121,7 +121,7 @@ if taking and wanted ~= CLAIM_READY then
   if wanted == CLAIM_SUSPECT then key, mode = SUSPECT, RUN_SUSPECT end
   local id = call('ZRANGEBYSCORE', key, '-inf', format('%.0f', now), 'LIMIT', 0, 1)[1]
   local record = id and call('HGET', JOBS, id)
-  call('ZCARD', RETRY) call('HLEN', RUNNING) -- a key of the wrong type ends the script before its first write
+  call('ZCARD', UNPROVEN) call('ZCARD', SUSPECT) call('ZCARD', RETRY) call('HLEN', RUNNING) -- a key of the wrong type ends the script before its first write
   if id then
     call('ZREM', key, id)
     more = true
@@ -217,6 +217,7 @@ elseif taking then
   -- A key of the wrong type ends the script before its first write.
   if given[1] then call('HLEN', (spills or ttr > 0) and RUNNING or CLAIMS) end
   if retried[1] then call('ZCARD', RETRY) end
+  if doubted then call('ZCARD', UNPROVEN) call('ZCARD', SUSPECT) end
   if from_ready > 0 then call('LTRIM', READY, from_ready, -1) end
   if from_due > 0 then call('ZREM', DUE, unpack(due, 1, from_due)) end
   if retried[1] then call('ZREM', RETRY, unpack(retried)) end

@@ -29,7 +29,7 @@ static size_t claim_limit(srt_node *node, const srt_shard *s, int64_t now)
 /* Is there room for more of the ids that are due? */
 int srt_shard_wants_claim(srt_node *node, const srt_shard *s, int64_t now)
 {
-    return !s->claiming && (s->more || s->due_at <= now) && claim_limit(node, s, now) > 0;
+    return !s->claiming && now >= s->claim_at && (s->more || s->due_at <= now) && claim_limit(node, s, now) > 0;
 }
 
 /* The message may arrive before the answer to an earlier request; that answer must not hide it. */
@@ -64,6 +64,7 @@ void srt_shard_claim(srt_node *node, srt_shard *s, size_t limit, int kind, int64
     s->claiming = 1;
     s->window = window;
     s->asked = kind == SRT_CLAIM_READY && s->queue->now.ttr ? limit : 0;
+    s->asked_at = now;
     if (s->asked)
         s->claim_turn = ++node->claim_turns;
     if (kind != SRT_CLAIM_READY)
@@ -169,6 +170,7 @@ static int claim_take(srt_node *node, srt_shard *s, const srt_reply *reply, int6
     int status;
     if (!claim)
         return SERIATIM_NOMEM;
+    claim->taken_at = now;
     runs[0] = claim_run(claim, '0', mode, fence);
     runs[1] = claim_run(claim, '1', mode, fence);
     status = runs[0] && runs[1] ? SERIATIM_OK : SERIATIM_NOMEM;

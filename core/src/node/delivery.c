@@ -246,31 +246,12 @@ static size_t batch_of(const srt_shard *s)
     return s->ready.count < most ? s->ready.count : most;
 }
 
-/*
- * Hands back ids whose time to run ended before a thread began them, because the threads or Redis were slow: Redis may
- * give them out again.
- */
-static void release_overdue(srt_node *node, srt_shard *s, int64_t now)
-{
-    int64_t over = now * 1000 + node->offset_us - s->queue->now.ttr;
-    srt_job *job;
-    while (s->queue->now.ttr && s->ready.first && s->ready.first->view.fence <= over) {
-        job = srt_list_take(&s->ready);
-        srt_claim_part(s, job->claim);
-        if (s->pending.count == 0)
-            s->pending_since = now;
-        srt_list_add(&s->pending, job); /* its outcome is that it was released */
-        srt_node_wake(node, s, now);
-    }
-    srt_ready_update(&node->groups[s->group], s);
-}
-
 /* A shard that has an id to hand out, the next one by the scheduler. */
 static srt_shard *next_shard(srt_node *node, const srt_group *group, int64_t now)
 {
     srt_shard *s;
     while ((s = srt_ready_best(group))) {
-        release_overdue(node, s, now);
+        srt_shard_release_overdue(node, s, now);
         if (s->ready.count)
             break;
     }
@@ -392,7 +373,7 @@ int srt_node_take_from(srt_node *node, size_t number, seriatim_shard wanted, int
         srt_shard *s = group->ready[i];
         if (s->worker != wanted.worker || s->index != wanted.shard || !srt_shard_may_run(s))
             continue;
-        release_overdue(node, s, now);
+        srt_shard_release_overdue(node, s, now);
         return s->ready.count ? take_batch(node, s, now, out) : SERIATIM_AGAIN;
     }
     return SERIATIM_AGAIN;
@@ -439,6 +420,8 @@ void srt_node_settle(srt_node *node, seriatim_delivery *d, int64_t now)
 {
     size_t i;
     let_go(node, d);
+    if (d->kind == SERIATIM_RUN)
+        srt_group_call_ended(&node->groups[d->shard->group], now);
     if (d->is_suspect)
         suspect_ended(node, d);
     if (node->quarantine.step == SRT_QUARANTINE_READY && node->held_count == 0)

@@ -94,6 +94,8 @@ struct srt_shard {
     int changed_meanwhile; /* Redis said that the shard changed while an answer that may be older was on its way */
     size_t window; /* pushes claim for this node while it has fewer ids (claim.c), as Redis was told; 0: no push does */
     size_t asked;  /* by the claim that is on its way, of a queue with a time to run */
+    int64_t asked_at;                        /* and when it was sent */
+    int64_t claim_at;                        /* after a refusal: nothing is claimed before */
     uint64_t claim_turn;                     /* when it asked last, by node->claim_turns */
     int64_t due_at, unproven_at, suspect_at; /* local ms at which something will be due */
     srt_job_list ready;                      /* claimed, not begun */
@@ -150,7 +152,9 @@ typedef struct srt_group {
     size_t quarantine_claims;     /* of quarantined ids, on their way */
     seriatim_delivery *exhausted; /* ids whose retries_exhausted hooks are to be called */
     int wake_pending;             /* a take may give something since the flag was last cleared */
-    size_t waiting;               /* threads that found nothing and have not come back */
+    size_t ended, ended_before;   /* calls of perform in this window (SHARD_WINDOW_MS), in the one before */
+    int64_t window_start;
+    size_t waiting; /* threads that found nothing and have not come back */
 } srt_group;
 
 typedef struct srt_peer {
@@ -442,6 +446,12 @@ void srt_claim_part(srt_shard *shard, srt_claim *claim);
 int srt_shard_may_run(const srt_shard *shard);           /* what it has ready may be handed out now */
 void srt_shard_forget(srt_node *node, srt_shard *shard); /* frees what it holds */
 int srt_shard_wants_claim(srt_node *node, const srt_shard *shard, int64_t now);
+/*
+ * Hands back ids whose time to run ended before a thread began them, because the threads or Redis were slow: Redis may
+ * give them out again.
+ */
+void srt_shard_release_overdue(srt_node *node, srt_shard *shard, int64_t now);
+void srt_group_call_ended(srt_group *group, int64_t now); /* a call of perform has ended (time_to_run.c) */
 /* A thread may be free: shards with a time to run that waited for one look again. */
 void srt_node_wake_starved(srt_node *node, int64_t now);
 /*

@@ -22,16 +22,18 @@ int srt_quarantine_has_room(const srt_node *node, const srt_shard *s)
     size_t count = group->quarantine_claims;
     for (job = group->quarantined.first; job; job = job->next)
         count += (size_t)srt_shard_may_run(job->shard);
-    return srt_shard_may_run(s) && count < group->threads;
+    return srt_shard_may_run(s) && count < group->threads && !(s->queue->now.serial_shards && s->quarantined);
 }
 
 void srt_quarantine_end(srt_node *node)
 {
+    const srt_job *job;
     size_t i;
     node->quarantine.step = SRT_QUARANTINE_NONE;
     for (i = 0; i < node->group_count; i++)
-        if (node->groups[i].quarantined.first && node->groups[i].quarantined.first->mode == SRT_RUN_SUSPECT)
-            node->quarantine.step = SRT_QUARANTINE_READY;
+        for (job = node->groups[i].quarantined.first; job; job = job->next)
+            if (job->mode == SRT_RUN_SUSPECT)
+                node->quarantine.step = SRT_QUARANTINE_READY;
     srt_node_wake_threads(node);
 }
 

@@ -48,7 +48,30 @@ void srt_shard_recall(srt_node *node, srt_shard *s, int64_t now)
     recall_quarantined(node, s, &backwards);
     if (backwards.count && !s->pending.count)
         s->pending_since = now;
+    if (backwards.count)
+        srt_node_wake_starved(node, now);
     srt_list_join(&s->pending, &backwards);
+}
+
+/* Where a ttr is shorter, a run may be void when it begins, and ids are not handed back for that. */
+#define OVERDUE_LEAST_MS 100
+
+void srt_shard_release_overdue(srt_node *node, srt_shard *s, int64_t now)
+{
+    int64_t ttr = s->queue->now.ttr / 1000, longest = ttr > OVERDUE_LEAST_MS ? ttr : OVERDUE_LEAST_MS;
+    srt_job *job;
+    if (ttr == 0 || !s->ready.first || now - s->ready.first->claim->taken_at < longest)
+        return;
+    while (s->ready.first && now - s->ready.first->claim->taken_at >= longest) {
+        job = srt_list_take(&s->ready);
+        srt_claim_part(s, job->claim);
+        if (s->pending.count == 0)
+            s->pending_since = now;
+        srt_list_add(&s->pending, job); /* its outcome is that it was released */
+    }
+    srt_ready_update(&node->groups[s->group], s);
+    srt_node_wake(node, s, now);
+    srt_node_wake_starved(node, now);
 }
 
 /*

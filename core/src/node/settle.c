@@ -258,7 +258,8 @@ static void shard_count_finished(srt_shard *s, int64_t now)
 
 void srt_shard_ended(srt_node *node, srt_shard *s, srt_job *job, int64_t now)
 {
-    shard_count_finished(s, now);
+    if (job->outcome != SRT_EXTENDED && job->outcome != SRT_CHECKPOINT)
+        shard_count_finished(s, now);
     if (now < node->held_since)
         node->held_since = now;
     if (job->old)

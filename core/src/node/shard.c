@@ -70,6 +70,7 @@ static void shard_step_owned(srt_node *node, srt_shard *s, int64_t now)
     if (srt_shard_should_recover(s, leaving, now))
         srt_shard_recover(node, s, now);
     srt_morgue_step(node, s, leaving, now);
+    srt_shard_release_overdue(node, s, now);
     srt_shard_part_claims(node, s, now);
     srt_shard_withdraw_window(node, s, now);
     if (!leaving)
@@ -155,6 +156,8 @@ static void shard_refused(srt_node *node, srt_shard *s, srt_request *r, int stat
     case SRT_ASK_CLAIM:
         s->claiming = 0;
         s->asked = 0;
+        if (status != SERIATIM_STALE && !follows)
+            s->claim_at = now + 10 * SHARD_RETRY_MS;
         srt_node_wake_starved(node, now);
         /* It is not known, and is asked to be 0 once more, but for a node that stops: its release ends it. */
         s->window = !node->stopping && status != SERIATIM_GENERATION;

@@ -70,7 +70,8 @@ void srt_shard_sliced(srt_node *node, srt_job *job, const srt_reply *reply, int6
 
 /* time_to_run.c */
 size_t srt_shard_room(const srt_shard *s); /* how many more of its ids this node may claim, by SHARD_MAX_RUNS */
-/* How many ids to claim of a queue with a ttr; 0: the shard is stepped again when a thread may be free. */
+/* How many ids to claim of a queue with a ttr; 0: the shard is stepped again when a thread may be free
+ * (srt_node_wake_starved). */
 size_t srt_shard_timed_ids(srt_node *node, const srt_shard *s, int64_t now);
 
 /* claim.c */

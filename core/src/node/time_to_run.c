@@ -5,6 +5,7 @@
 #include "node/shard.h"
 
 #define AHEAD_TTR_US 1000000 /* with a ttr below this, nothing is claimed ahead, however short the jobs are */
+#define ASKED_MS 1000        /* a claim that is not answered by then may go to a Redis that is away */
 
 size_t srt_shard_room(const srt_shard *s)
 {
@@ -13,38 +14,45 @@ size_t srt_shard_room(const srt_shard *s)
 }
 
 /* Ids of the shard that wait for a thread, or will: a claim that is on its way may bring as many as it asks for. */
-static size_t ids_before_threads(const srt_shard *s)
+static size_t ids_before_threads(const srt_shard *s, int64_t now)
 {
-    return s->ready.count + s->asked + (size_t)s->slicing;
+    return s->ready.count + (now - s->asked_at < ASKED_MS ? s->asked : 0) + (size_t)s->slicing;
 }
 
 /* How many more ids of the queue max_running lets begin. */
-static size_t left_of_max_running(const srt_node *node, const srt_queue *queue)
+static size_t left_of_max_running(const srt_node *node, const srt_queue *queue, int64_t now)
 {
     size_t limit = (size_t)queue->own.max_running, taken = queue->running, i;
     for (i = 0; i < node->shard_count; i++)
         if (node->shards[i]->queue == queue)
-            taken += ids_before_threads(node->shards[i]);
+            taken += ids_before_threads(node->shards[i], now);
     return taken < limit ? limit - taken : 0;
 }
 
 /* How many more ids of the shard could begin, were enough threads free. */
-static size_t may_begin(const srt_node *node, const srt_shard *s)
+static size_t may_begin(const srt_node *node, const srt_shard *s, int64_t now)
 {
     const srt_queue *queue = s->queue;
     size_t most = SHARD_MAX_CLAIM, left;
     if (queue->now.serial_shards)
-        most = s->running == 0 && ids_before_threads(s) == 0 ? (size_t)queue->own.batch_size : 0;
+        most = s->running == 0 && ids_before_threads(s, now) == 0 ? (size_t)queue->own.batch_size : 0;
     if (!queue->own.max_running)
         return most;
-    left = left_of_max_running(node, queue);
+    left = left_of_max_running(node, queue, now);
     return left < most ? left : most;
 }
 
-static size_t threads_for(const srt_shard *s)
+/* Threads that what the shard has claimed, or asked for, can take now. */
+static size_t threads_for(const srt_shard *s, int64_t now)
 {
-    size_t batch = (size_t)s->queue->own.batch_size;
-    return (ids_before_threads(s) + batch - 1) / batch;
+    const srt_queue *queue = s->queue;
+    size_t batch = (size_t)queue->own.batch_size, limit = (size_t)queue->own.max_running;
+    size_t threads = (ids_before_threads(s, now) + batch - 1) / batch;
+    if (queue->now.serial_shards && threads > (s->running == 0))
+        threads = s->running == 0;
+    if (limit && queue->running + threads > limit)
+        threads = queue->running < limit ? limit - queue->running : 0;
+    return threads;
 }
 
 /*
@@ -62,7 +70,7 @@ static int claims_before(const srt_node *node, const srt_shard *a, const srt_sha
 static int waits_for_thread(const srt_node *node, const srt_shard *s, int64_t now)
 {
     return s->state == SRT_OWNED && s->wanted && !s->reconcile && !s->claiming && !s->paused &&
-           (s->more || s->due_at <= now) && srt_shard_room(s) > 0 && may_begin(node, s) > 0;
+           (s->more || s->due_at <= now) && now >= s->claim_at && srt_shard_room(s) > 0 && may_begin(node, s, now) > 0;
 }
 
 /* Threads of the group that nothing is claimed for, less one for each shard that claims before this one. */
@@ -74,7 +82,7 @@ static size_t free_threads(const srt_node *node, const srt_shard *s, int64_t now
         const srt_shard *other = node->shards[i];
         if (other->group != s->group || other->queue->now.ttr == 0)
             continue;
-        taken += threads_for(other);
+        taken += threads_for(other, now);
         taken += (size_t)(claims_before(node, other, s) && waits_for_thread(node, other, now));
     }
     return taken < group->threads ? group->threads - taken : 0;
@@ -88,14 +96,21 @@ static size_t finished_lately(const srt_shard *s, int64_t now)
     return s->finished > s->finished_before ? s->finished : s->finished_before;
 }
 
-/* Has each thread of the shard's group finished two jobs or more in this time? */
-static int are_short(const srt_node *node, const srt_shard *s, int64_t now)
+void srt_group_call_ended(srt_group *group, int64_t now)
 {
-    size_t count = 0, most = 2 * node->groups[s->group].threads, i;
-    for (i = 0; i < node->shard_count && count < most; i++)
-        if (node->shards[i]->group == s->group)
-            count += finished_lately(node->shards[i], now);
-    return count >= most;
+    if (now - group->window_start >= SHARD_WINDOW_MS) {
+        group->ended_before = now - group->window_start < 2 * SHARD_WINDOW_MS ? group->ended : 0;
+        group->ended = 0;
+        group->window_start = now;
+    }
+    group->ended++;
+}
+
+/* Have two calls of perform for each thread of the group, or more, ended in this time? */
+static int are_short(const srt_group *group, int64_t now)
+{
+    size_t least = 2 * group->threads;
+    return now - group->window_start < 2 * SHARD_WINDOW_MS && (group->ended >= least || group->ended_before >= least);
 }
 
 /*
@@ -105,7 +120,7 @@ static int are_short(const srt_node *node, const srt_shard *s, int64_t now)
 static size_t ids_ahead(const srt_node *node, const srt_shard *s, int64_t now)
 {
     size_t lately = finished_lately(s, now), batch = (size_t)s->queue->own.batch_size;
-    if (s->queue->now.ttr < AHEAD_TTR_US || !are_short(node, s, now))
+    if (s->queue->now.ttr < AHEAD_TTR_US || !are_short(&node->groups[s->group], now))
         return 0;
     if (s->queue->now.serial_shards)
         return lately >= 2 * batch ? lately : 0;
@@ -114,8 +129,9 @@ static size_t ids_ahead(const srt_node *node, const srt_shard *s, int64_t now)
 
 size_t srt_shard_timed_ids(srt_node *node, const srt_shard *s, int64_t now)
 {
-    size_t most = may_begin(node, s), ids = most ? free_threads(node, s, now) * (size_t)s->queue->own.batch_size : 0;
-    size_t before = ids_before_threads(s), ahead = ids_ahead(node, s, now);
+    size_t most = may_begin(node, s, now),
+           ids = most ? free_threads(node, s, now) * (size_t)s->queue->own.batch_size : 0;
+    size_t before = ids_before_threads(s, now), ahead = ids_ahead(node, s, now);
     ids = ids < most ? ids : most;
     if (ahead > before + ids)
         ids = ahead - before;
