@@ -116,6 +116,8 @@ static int64_t shard_next_wake(const srt_node *node, const srt_shard *s, int64_t
     if (s->unfinished && !s->recovering && s->recover_at > now && s->recover_at < at)
         at = s->recover_at;
     if (!s->claiming && !node->quiet && s->wanted) {
+        if (s->claim_at > now && s->claim_at < at)
+            at = s->claim_at;
         if (s->due_at > now && s->due_at < at)
             at = s->due_at;
         if (!s->paused && s->unproven_at > now && s->unproven_at < at)
