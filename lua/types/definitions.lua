@@ -20,7 +20,7 @@
 ---@field on_exhausted seriatim.OnExhausted?
 ---How often a failed id is retried; then on_exhausted says what happens. Default: 25. 0 to 1000000.
 ---@field max_retry_count integer?
----How long a delivery may run before its ids run again; nil: no limit. For serial_shards and max_running a run counts until perform returns. Default: nil. 0.001 to 31536000.
+---How long a delivery may run before its ids run again; nil: no limit. Default: nil. 0.001 to 31536000.
 ---@field ttr number?
 ---How long jobs not scored above a run are refused; nil: never. Default: nil. 0.001 to 31536000.
 ---@field remember_score number?

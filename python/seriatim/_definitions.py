@@ -27,7 +27,7 @@ class WorkerSettings:
     max_retry_count: ClassVar[int]
     """How often a failed id is retried; then on_exhausted says what happens. Default: 25. 0 to 1000000."""
     ttr: ClassVar[float | None]
-    """How long a delivery may run before its ids run again; nil: no limit. For serial_shards and max_running a run counts until perform returns. Default: nil. 0.001 to 31536000."""
+    """How long a delivery may run before its ids run again; nil: no limit. Default: nil. 0.001 to 31536000."""
     remember_score: ClassVar[float | None]
     """How long jobs not scored above a run are refused; nil: never. Default: nil. 0.001 to 31536000."""
     serial_shards: ClassVar[bool]

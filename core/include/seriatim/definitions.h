@@ -12,7 +12,7 @@
     X(WORD, on_waiting, 0, 0, 0, "keep", "keep\0earlier\0later\0replace\0reject\0unique\0", PLAIN) /* What a push to a waiting id does. */ \
     X(WORD, on_exhausted, 0, 0, 0, "bury", "bury\0park\0drop\0", PLAIN) /* What happens to an id whose retries are used up. */ \
     X(COUNT, max_retry_count, 0, 0, 1000000, 25, NULL, PLAIN) /* How often a failed id is retried; then on_exhausted says what happens. */ \
-    X(SECONDS, ttr, 0, 0.001, 31536000, 0, NULL, OPTIONAL) /* How long a delivery may run before its ids run again; nil: no limit. For serial_shards and max_running a run counts until perform returns. 0: nil. */ \
+    X(SECONDS, ttr, 0, 0.001, 31536000, 0, NULL, OPTIONAL) /* How long a delivery may run before its ids run again; nil: no limit. 0: nil. */ \
     X(SECONDS, remember_score, 0, 0.001, 31536000, 0, NULL, OPTIONAL) /* How long jobs not scored above a run are refused; nil: never. 0: nil. */ \
     X(FLAG, serial_shards, 0, 0, 1, 0, NULL, PLAIN) /* Whether ids of one shard run one after another. */ \
     X(SECONDS, morgue_max_age, 0, 0.001, 3153600000, 0, NULL, OPTIONAL) /* How long a dead id is kept in the morgue; nil: for ever. 0: nil. */ \
