@@ -23,7 +23,7 @@ static seriatim_queue_settings timed(void)
     return q;
 }
 
-/* Pushes so many ids to each of the first shards. */
+/* Pushes `each` ids to each of the first shards. */
 static void push_to(node_and_store *f, unsigned shards, unsigned each)
 {
     unsigned shard, n;

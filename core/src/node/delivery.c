@@ -421,7 +421,7 @@ void srt_node_settle(srt_node *node, seriatim_delivery *d, int64_t now)
     size_t i;
     let_go(node, d);
     if (d->kind == SERIATIM_RUN)
-        srt_group_call_ended(&node->groups[d->shard->group], now);
+        srt_rate_add(&node->groups[d->shard->group].ended, now);
     if (d->is_suspect)
         suspect_ended(node, d);
     if (node->quarantine.step == SRT_QUARANTINE_READY && node->held_count == 0)

@@ -18,6 +18,26 @@
 #define HOLD_PUSHED 40
 #define HOLD_SUSPENDED_MS 100 /* after a push behind a run, nothing of the shard is held for this long */
 
+void srt_rate_add(srt_rate *rate, int64_t now)
+{
+    if (now - rate->since >= SHARD_WINDOW_MS) {
+        rate->before = now - rate->since < 2 * SHARD_WINDOW_MS ? rate->count : 0;
+        rate->count = 0;
+        rate->since = now;
+    }
+    rate->count++;
+}
+
+size_t srt_rate_most(const srt_rate *rate)
+{
+    return rate->count > rate->before ? rate->count : rate->before;
+}
+
+size_t srt_rate_lately(const srt_rate *rate, int64_t now)
+{
+    return now - rate->since < 2 * SHARD_WINDOW_MS ? srt_rate_most(rate) : 0;
+}
+
 /*
  * The shard's part of what its worker may claim ahead: max_running, divided among the shards that the node owns, but at
  * least 1.
@@ -37,10 +57,8 @@ static size_t limited_window(const srt_node *node, const srt_shard *s, size_t wi
 size_t srt_shard_window(const srt_node *node, const srt_shard *s)
 {
     size_t window = 2 * node->groups[s->group].threads * (size_t)s->queue->own.batch_size;
-    if (s->finished_before > window)
-        window = s->finished_before;
-    if (s->finished > window)
-        window = s->finished;
+    if (srt_rate_most(&s->finished) > window)
+        window = srt_rate_most(&s->finished);
     if (s->queue->own.max_running)
         window = limited_window(node, s, window);
     return window < SHARD_MAX_CLAIM ? window : SHARD_MAX_CLAIM;

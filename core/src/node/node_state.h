@@ -54,6 +54,12 @@ typedef struct srt_move_table srt_move_table;
 
 typedef enum srt_shard_state { SRT_FOREIGN, SRT_ACQUIRING, SRT_OWNED, SRT_GIVING_UP } srt_shard_state;
 
+/* How many ended in a window of SHARD_WINDOW_MS, and in the one before. */
+typedef struct srt_rate {
+    size_t count, before;
+    int64_t since;
+} srt_rate;
+
 struct srt_shard {
     srt_queue *queue;
     size_t worker;
@@ -129,9 +135,8 @@ struct srt_shard {
     size_t running;     /* ids in threads' hands */
     size_t old;         /* of these: see srt_job */
     srt_job_list
-        barred; /* claimed, while an old run of the same id is in a thread's hands: ready when that has ended */
-    size_t finished, finished_before; /* in this window (SHARD_WINDOW_MS), in the one before */
-    int64_t window_start;
+        barred;        /* claimed, while an old run of the same id is in a thread's hands: ready when that has ended */
+    srt_rate finished; /* ids */
 
     int listed;         /* among its group's shards that have ready ids */
     size_t ready_place; /* there */
@@ -152,9 +157,8 @@ typedef struct srt_group {
     size_t quarantine_claims;     /* of quarantined ids, on their way */
     seriatim_delivery *exhausted; /* ids whose retries_exhausted hooks are to be called */
     int wake_pending;             /* a take may give something since the flag was last cleared */
-    size_t ended, ended_before;   /* calls of perform in this window (SHARD_WINDOW_MS), in the one before */
-    int64_t window_start;
-    size_t waiting; /* threads that found nothing and have not come back */
+    srt_rate ended;               /* calls of perform */
+    size_t waiting;               /* threads that found nothing and have not come back */
 } srt_group;
 
 typedef struct srt_peer {
@@ -451,7 +455,10 @@ int srt_shard_wants_claim(srt_node *node, const srt_shard *shard, int64_t now);
  * give them out again.
  */
 void srt_shard_release_overdue(srt_node *node, srt_shard *shard, int64_t now);
-void srt_group_call_ended(srt_group *group, int64_t now); /* a call of perform has ended (time_to_run.c) */
+/* hold.c */
+void srt_rate_add(srt_rate *rate, int64_t now);
+size_t srt_rate_most(const srt_rate *rate);                /* the larger of the two numbers, however old they are */
+size_t srt_rate_lately(const srt_rate *rate, int64_t now); /* the same; 0 if they are older than two windows */
 /* A thread may be free: shards with a time to run that waited for one look again. */
 void srt_node_wake_starved(srt_node *node, int64_t now);
 /*

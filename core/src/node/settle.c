@@ -246,20 +246,10 @@ void srt_shard_settle(srt_node *node, srt_shard *s, int64_t now)
 
 /* ---- What ends ------------------------------------------------------------------------------- */
 
-static void shard_count_finished(srt_shard *s, int64_t now)
-{
-    if (now - s->window_start >= SHARD_WINDOW_MS) {
-        s->finished_before = now - s->window_start < 2 * SHARD_WINDOW_MS ? s->finished : 0;
-        s->finished = 0;
-        s->window_start = now;
-    }
-    s->finished++;
-}
-
 void srt_shard_ended(srt_node *node, srt_shard *s, srt_job *job, int64_t now)
 {
     if (job->outcome != SRT_EXTENDED && job->outcome != SRT_CHECKPOINT)
-        shard_count_finished(s, now);
+        srt_rate_add(&s->finished, now);
     if (now < node->held_since)
         node->held_since = now;
     if (job->old)

@@ -88,29 +88,10 @@ static size_t free_threads(const srt_node *node, const srt_shard *s, int64_t now
     return taken < group->threads ? group->threads - taken : 0;
 }
 
-/* Ids of the shard that were finished in the last 20 ms or so. */
-static size_t finished_lately(const srt_shard *s, int64_t now)
-{
-    if (now - s->window_start >= 2 * SHARD_WINDOW_MS)
-        return 0;
-    return s->finished > s->finished_before ? s->finished : s->finished_before;
-}
-
-void srt_group_call_ended(srt_group *group, int64_t now)
-{
-    if (now - group->window_start >= SHARD_WINDOW_MS) {
-        group->ended_before = now - group->window_start < 2 * SHARD_WINDOW_MS ? group->ended : 0;
-        group->ended = 0;
-        group->window_start = now;
-    }
-    group->ended++;
-}
-
-/* Have two calls of perform for each thread of the group, or more, ended in this time? */
+/* Have two calls of perform for each thread of the group, or more, ended in the last 20 ms or so? */
 static int are_short(const srt_group *group, int64_t now)
 {
-    size_t least = 2 * group->threads;
-    return now - group->window_start < 2 * SHARD_WINDOW_MS && (group->ended >= least || group->ended_before >= least);
+    return srt_rate_lately(&group->ended, now) >= 2 * group->threads;
 }
 
 /*
@@ -119,7 +100,7 @@ static int are_short(const srt_group *group, int64_t now)
  */
 static size_t ids_ahead(const srt_node *node, const srt_shard *s, int64_t now)
 {
-    size_t lately = finished_lately(s, now), batch = (size_t)s->queue->own.batch_size;
+    size_t lately = srt_rate_lately(&s->finished, now), batch = (size_t)s->queue->own.batch_size;
     if (s->queue->now.ttr < AHEAD_TTR_US || !are_short(&node->groups[s->group], now))
         return 0;
     if (s->queue->now.serial_shards)
