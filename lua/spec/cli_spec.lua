@@ -178,7 +178,7 @@ describe("seriatim-lua", function()
     assert.equal(3, code)
   end)
 
-  it("exits 2 when the URL of Redis is none, and names what holds it", function()
+  it("exits 2 on a wrong URL of Redis, and names what holds it", function()
     for _, words in ipairs { { "push", "q", "1" }, { "-r", "app" }, { "web", "--port", "0" } } do
       words.redis = "localhost:6379"
       local output, code = shell:run(words)

@@ -67,7 +67,7 @@ describe("seriatim.ick", function()
     assert.same({ { "a", 2 } }, other:ickreserve("k", 1))
   end)
 
-  it("refuses a URL that is none", function()
+  it("refuses a wrong URL", function()
     refused("url must be a URL, not '5' (string): the scheme must be redis://", function() seriatim.ick { url = "5" } end)
     refused("url must be a URL, not 5 (number)", function() seriatim.ick { url = 5 } end)
   end)

@@ -105,7 +105,7 @@ RSpec.describe "misuse of a server's settings" do
     end
   end
 
-  it "refuses queues that are no list of names, and a number of threads that is none" do
+  it "refuses queues that are not a list of names, and threads that are not a number" do
     refused("queues must be an Array, not \"Recorder\" (String)", queues: "Recorder")
     refused("queues[1] must be a text of 1 to 512 bytes, not 5 (Integer)", queues: ["Recorder", 5])
     refused(/\Athreads must be an Integer from 1 to 10000, not false/, threads: false)
