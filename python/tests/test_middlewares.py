@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import contextvars
+import gc
+import re
 import threading
 from collections.abc import Callable
 from queue import Queue
@@ -189,3 +191,67 @@ def test_async_ones_need_an_async_push_and_sync_ones_do_not_block_its_loop() -> 
         recorder.perform_async([{"id": 1}])
     assert asyncio.run(recorder.aperform_async([{"id": 1}])).added == 1
     assert len(threads) == 2 and threading.main_thread().name not in threads
+
+
+def generates(worker: Any, subject: Any, call_next: Callable[[], Any]) -> Any:
+    yield call_next()
+
+
+async def generates_async(worker: Any, subject: Any, call_next: Callable[[], Any]) -> Any:
+    yield await call_next()
+
+
+@pytest.mark.parametrize("field", ["server_middlewares", "client_middlewares"])
+@pytest.mark.parametrize("link", [generates, generates_async])
+def test_refuses_a_generator_function(link: Any, field: str) -> None:
+    text = rf"{field}\[0\] must not be a generator function \(with yield\), of which a call runs nothing$"
+    with pytest.raises(seriatim.Invalid, match=text):
+        setattr(seriatim, field, [link])
+
+
+async def forgets_to_await(worker: Any, subject: Any, call_next: Callable[[], Any]) -> None:
+    call_next()
+
+
+async def leaves_a_task(worker: Any, subject: Any, call_next: Callable[[], Any]) -> None:
+    asyncio.ensure_future(call_next())
+
+
+async def returns_a_coroutine(worker: Any, subject: Any, call_next: Callable[[], Any]) -> Any:
+    return call_next()
+
+
+def returns_a_generator(worker: Any, subject: Any, call_next: Callable[[], Any]) -> Any:
+    return (call_next() for _ in range(1))
+
+
+NOT_AWAITED = r"{}_middlewares\[1\] must await what call_next\(\) gives"
+UNFINISHED = [
+    (forgets_to_await, NOT_AWAITED),
+    (leaves_a_task, NOT_AWAITED),
+    (returns_a_coroutine, NOT_AWAITED),
+    (returns_a_generator, r"{}_middlewares\[1\] returned a generator, which nothing runs or awaits"),
+]
+
+
+@pytest.mark.filterwarnings("ignore:coroutine .* was never awaited")
+@pytest.mark.parametrize("perform", [None, async_nothing()], ids=["def", "async def"])
+@pytest.mark.parametrize(("link", "text"), UNFINISHED)
+def test_the_ids_fail_where_one_does_not_finish_what_it_began(link: Any, text: str, perform: Any) -> None:
+    seriatim.server_middlewares = [sync_link("outer", Queue()), link]
+    recorder = worker("Middle", perform, max_retry_count=0)
+    recorder.perform_async([{"id": 1}])
+    serve(recorder)
+    [record] = eventually(lambda: recorder.queries.morgue_fetch([1]))
+    assert re.search(text.format("server"), record["error"])
+    gc.collect()  # here, where Python's warning of a coroutine is expected
+
+
+@pytest.mark.filterwarnings("ignore:coroutine .* was never awaited")
+@pytest.mark.parametrize(("link", "text"), UNFINISHED)
+def test_a_push_raises_where_one_does_not_finish_what_it_began(link: Any, text: str) -> None:
+    seriatim.client_middlewares = [sync_link("outer", Queue()), link]
+    recorder = worker()
+    with pytest.raises(seriatim.Invalid, match=text.format("client")):
+        asyncio.run(recorder.aperform_async([{"id": 1}]))
+    gc.collect()

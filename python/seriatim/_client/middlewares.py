@@ -45,6 +45,7 @@ class Walk:
 
         Raises Invalid when one of the links cannot be called; then none was.
         """
+        self._field = field
         self._chain = validate.functions(field, list(chain))
         self._worker = worker
         self._subject = subject
@@ -55,12 +56,12 @@ class Walk:
     def from_thread(self, place: int = 0) -> Any:
         """Calls the link at this place (behind the last: the core) and what is inside it; blocks."""
         result = self._call(place)
-        return self._wait(result) if inspect.iscoroutine(result) else result
+        return self._checked(place, self._wait(result) if inspect.iscoroutine(result) else result)
 
     async def from_loop(self, place: int = 0) -> Any:
         """The same, awaited."""
         if is_async(self._chain[place] if place < len(self._chain) else self._core):
-            return await self._call(place)
+            return self._checked(place, await self._call(place))
         call = partial(contextvars.copy_context().run, self._in_thread, place)
         return await asyncio.get_running_loop().run_in_executor(self._threads, call)
 
@@ -75,8 +76,32 @@ class Walk:
         if place == len(self._chain):
             return self._core()
         link = self._chain[place]
-        call_next = self.from_loop if is_async(link) else self.from_thread
-        return link(self._worker, self._subject, partial(call_next, place + 1))
+        if is_async(link):
+            return self._await_link(place, link)
+        return link(self._worker, self._subject, partial(self.from_thread, place + 1))
+
+    async def _await_link(self, place: int, link: Link) -> Any:
+        """What an async link returned. Raises Invalid if it left the coroutine of call_next() unfinished: the core has not run."""
+        calls: list[Coroutine[Any, Any, Any]] = []
+
+        def call_next() -> Coroutine[Any, Any, Any]:
+            calls.append(self.from_loop(place + 1))
+            return calls[-1]
+
+        result = await link(self._worker, self._subject, call_next)
+        for call in calls:
+            state = inspect.getcoroutinestate(call)
+            if state == inspect.CORO_CREATED:
+                call.close()
+            if state != inspect.CORO_CLOSED:
+                raise Invalid(f"{self._field}[{place}] must await what call_next() gives")
+        return result
+
+    def _checked(self, place: int, result: Any) -> Any:
+        """The same. Raises Invalid for a link's result that would have to be run or awaited: the core has not run."""
+        if result is not None and place < len(self._chain) and isinstance(result, validate.UNFINISHED):
+            raise Invalid(f"{self._field}[{place}] returned {validate.kind(result)}, which nothing runs or awaits")
+        return result
 
 
 def call_sync(chain: Sequence[Link], worker: object, subject: object, core: Callable[[], Any]) -> Any:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import inspect
+from collections.abc import AsyncGenerator, Awaitable, Callable, Generator, Sequence
 from datetime import timedelta
 from functools import partial
 from typing import TYPE_CHECKING, Any, SupportsFloat, TypeVar
@@ -77,16 +78,26 @@ def flag(field: str, value: Any) -> bool:
     raise refusal(field, "True or False", value)
 
 
-def function(field: str, value: F) -> F:
-    if callable(value):
-        return value
-    raise refusal(field, "callable", value)
+UNFINISHED = (Generator, AsyncGenerator, Awaitable)  # what a function returned that is still to be run or awaited
+NO_GENERATOR = "must not be a generator function (with yield), of which a call runs nothing"
+
+
+def is_generator_function(value: object) -> bool:
+    """Does calling it only make a generator?"""
+    functions = (value, getattr(value, "__call__", None))
+    return any(inspect.isgeneratorfunction(each) or inspect.isasyncgenfunction(each) for each in functions)
+
+
+def function(field: str, value: F, rule: str = "callable") -> F:
+    if not callable(value):
+        raise refusal(field, rule, value)
+    if is_generator_function(value):
+        raise Invalid(f"{field} {NO_GENERATOR}")
+    return value
 
 
 def function_or_none(field: str, value: Any) -> Any:
-    if value is None or callable(value):
-        return value
-    raise refusal(field, "callable or None", value)
+    return None if value is None else function(field, value, "callable or None")
 
 
 def sequence(field: str, value: Any) -> list[Any]:

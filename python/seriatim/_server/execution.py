@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import inspect
-from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Generator
+from collections.abc import Callable, Coroutine
 from typing import Any, Protocol
 
 from .. import _log, _native
@@ -22,7 +22,6 @@ from .threads import Threads
 
 RUN, DIED, EXHAUSTED = 0, 1, 2
 WORKER_DIED = "worker died"
-UNFINISHED = (Generator, AsyncGenerator, Awaitable)
 
 
 class Ref:
@@ -56,11 +55,8 @@ def _refuse_other_parameters(worker: type[Worker], perform: Callable[..., Any]) 
 def _refuse_generators(worker: type[Worker], instance: Worker) -> None:
     """A call of a generator function only makes a generator: all jobs would count as done."""
     for name in sorted(METHODS):
-        function = getattr(instance, name)
-        for each in (function, getattr(function, "__call__", None)):
-            if inspect.isgeneratorfunction(each) or inspect.isasyncgenfunction(each):
-                rule = "must not be a generator function (with yield), of which a call runs nothing"
-                raise UsageError(f"workers: {worker.__qualname__}.{name} {rule}")
+        if validate.is_generator_function(getattr(instance, name)):
+            raise UsageError(f"workers: {worker.__qualname__}.{name} {validate.NO_GENERATOR}")
 
 
 def _takes_batch(perform: Callable[..., Any]) -> bool:
@@ -195,7 +191,7 @@ class Execution:
 
     def _checked(self, result: Any) -> Any:
         """The same. Raises Invalid for what would have to be run or awaited: the jobs are not done."""
-        if result is not None and isinstance(result, UNFINISHED):
+        if result is not None and isinstance(result, validate.UNFINISHED):
             kind = validate.kind(result)
             raise Invalid(f"{self._ref.worker.__qualname__}.perform returned {kind}, which a server neither runs nor awaits")
         return result
