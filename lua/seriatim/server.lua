@@ -198,7 +198,7 @@ end
 ---@param wait fun(seconds: number)?
 ---@return boolean everything finished in time
 function Server:stop(timeout, wait)
-  timeout = timeout or settings.stop_timeout
+  timeout = timeout == nil and settings.stop_timeout or validate.seconds("timeout", timeout, 0, 86400)
   if not self.runner or self.closed then
     return true
   end

@@ -279,6 +279,25 @@ describe("a server", function()
     end)
   end
 
+  it("refuses a timeout of stop that is no number of seconds, and the server goes on", function()
+    shell:write("app.lua", PLAIN)
+    shell:write("program.lua", [[
+      require("seriatim.server.application").load("./app.lua")
+      local server = require("seriatim.server").new { application = "./app.lua", threads = 1 }
+      server:start()
+      for _, timeout in ipairs { "5", -1, false, 86401 } do
+        print(select(2, pcall(server.stop, server, timeout)))
+      end
+      print(server.runner:stopped(), server:stop(30))
+    ]])
+    local script = shell:line({}):gsub("'[^']*seriatim%-lua'", "program.lua")
+    local output = command.output_of(("( %s ) 2> %s/err"):format(script, shell.folder))
+    for _, given in ipairs { "'5' %(string%)", "%-1 %(number%)", "false %(boolean%)", "86401 %(number%)" } do
+      assert.matches("timeout must be a number of seconds from 0 to 86400, not " .. given, output)
+    end
+    assert.matches("false%s+true%s*$", output)
+  end)
+
   it("F22 busy threads do not cost the lease", function()
     local server = serve(APP .. [[
       seriatim.lease_time = 4

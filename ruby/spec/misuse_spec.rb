@@ -149,6 +149,17 @@ RSpec.describe "misuse of a server's settings" do
     end
   end
 
+  it "refuses a timeout of `stop` that is no number of seconds, and the server goes on" do
+    recorder = worker("Stopped", shards_count: 1)
+    server = serve(recorder, threads: 1)
+    ["5", nil, -1, Float::NAN, 86_401].each do |timeout|
+      expect { server.stop(timeout) }.to raise_error(Seriatim::Invalid, /\Atimeout must be a number of seconds from 0\.0 to 86400\.0, not /)
+    end
+    recorder.perform_async([{ id: 1 }])
+    expect(runs(recorder).size).to eq(1)
+    expect(server.stop(30)).to be(true)
+  end
+
   it "starts as many threads as the server was told, whatever splits the shards" do
     Seriatim.threads_per_node = 5
     [-> { Seriatim.build_default_splitter }, -> { Seriatim.build_by_node_splitter(1, 0) },

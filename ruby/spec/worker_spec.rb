@@ -40,6 +40,12 @@ RSpec.describe Seriatim::Worker, :core do
     expect([one, two, wrapped].map(&:takes_batch?)).to eq([false, true, false])
   end
 
+  it "refuses an object that is neither a class nor a module" do
+    count = described_class.all.size
+    expect { "text".dup.extend(described_class) }.to raise_error(Seriatim::Invalid, /\A"text" \(String\) extends Seriatim::Worker; only a class or a module can\z/)
+    expect(described_class.all.size).to eq(count)
+  end
+
   describe "include in place of extend" do
     it "is refused for a class, and the message says what to write" do
       stub_const("SidekiqWorker", Class.new)

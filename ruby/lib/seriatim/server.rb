@@ -110,7 +110,9 @@ module Seriatim
     # another thread is stopping the server already, this waits for that stop.
     # @param timeout [Numeric] seconds
     # @return [Boolean] everything finished in time
+    # @raise [Invalid] the timeout is not from 0 to 86,400
     def stop(timeout = Seriatim.stop_timeout)
+      Validate.seconds("timeout", timeout, 0.0..86_400.0)
       return true unless @runner
 
       @stopping = true

@@ -40,8 +40,11 @@ module Seriatim
     # What extends is a worker: of this module, and of one that includes it and extends Registry, too.
     # @api private
     module Registry
+      # @raise [Invalid] what extends is neither a class nor a module
       def extended(worker)
         super
+        raise Invalid, "#{Validate.describe(worker)} extends #{self}; only a class or a module can" unless worker.is_a?(Module)
+
         Worker.all << worker
       end
 
