@@ -46,15 +46,13 @@ local function replace(id, r, stamp, payload)
     note_bounds(r, {e})
     return
   end
-  local kept, found = {}, false
   for i = 1, #r.entries do
     local e = r.entries[i]
     if e.stamp == stamp then
-      e.payload, found = payload, true
-      kept[#kept + 1] = e
-    elseif FOLD ~= 'merge' or e.payload ~= payload then
-      kept[#kept + 1] = e
+      table.remove(r.entries, i)
+      e.payload, r.by_payload = payload, nil
+      fold_entry(r, e, FOLD)
+      return
     end
   end
-  if found then r.entries = kept end
 end

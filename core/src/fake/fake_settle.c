@@ -155,24 +155,16 @@ static int fake_reject(srt_fake_queue *q, srt_fake_id *id, const srt_fake_outcom
 
 /* ---- Snooze and checkpoint -------------------------------------------------------------------------------- */
 
-/* The first payload that is left becomes another, and those that are equal to it fold into it. */
+/* The first payload that is left becomes another, and folds with one that is equal to it. */
 static int fake_replace(const srt_fake_queue *q, srt_fake_record *r, seriatim_text payload)
 {
-    srt_fake_entry *old = r->entries.items[0], *entry;
+    const srt_fake_entry *old = r->entries.items[0];
     seriatim_text context = {old->context, old->context_len};
-    size_t i = 1;
-    entry = srt_fake_entry_new(q->mem, old, payload, context);
+    srt_fake_entry *entry = srt_fake_entry_new(q->mem, old, payload, context);
     if (!entry)
         return SERIATIM_NOMEM;
-    r->entries.items[0] = entry;
-    srt_fake_entry_free(q->mem, old);
-    while (strcmp(q->known->now.fold, "merge") == 0 && i < r->entries.count) {
-        if (srt_fake_entry_equal(r->entries.items[i], entry))
-            srt_fake_entries_drop(q->mem, &r->entries, i);
-        else
-            i++;
-    }
-    return SERIATIM_OK;
+    srt_fake_entries_drop(q->mem, &r->entries, 0);
+    return srt_fake_fold(q, r, entry, NULL);
 }
 
 static int fake_snooze(srt_fake_queue *q, srt_fake_id *id, const srt_fake_outcome *outcome)
