@@ -1,10 +1,10 @@
 -- include: prelude keys record admin scheduled find_payload
 -- RESCHEDULE: gives one payload, named by its arrival, another deliver_at: one that is scheduled, or that waits and was never
--- delivered. In the past: a scheduled one arrives with the next claim, and the id of another becomes due now.
+-- delivered, but not of a parked id, which is to stay parked. In the past: a scheduled one arrives with the next claim, and the id of another becomes due now.
 -- KEYS: the shard's
 -- ARGV: 1 generation, 2 id, 3 stamp (8 bytes >d), 4 where to go on ('' at first), 5 deliver_at in microseconds, 6 '1': its score was given
 --       with the push, and stays; else deliver_at will be its score
--- Returns {1, or 0: it was delivered, is dead or gone, where to go on ('' at the end)}
+-- Returns {1, or 0: it was delivered, is parked, dead or gone, where to go on ('' at the end)}
 local id, stamp, at = ARGV[2], ARGV[3], tonumber(ARGV[5])
 if #stamp ~= 8 or not at or not (at >= 0 and at < FOREVER) then return error_reply('ERR wrong arguments') end
 at = math.floor(max(at, now))
@@ -33,7 +33,7 @@ end
 
 local e, r, store, following = look_for(id, stamp, ARGV[4])
 local was_delivered = r and (r.delivered or store == first and (r.retry >= 0 or r.mark ~= MARK_NONE or run_of(id)))
-if not e or was_delivered then return {0, following} end
+if not e or was_delivered or store == first and r.place == PLACE_PARKED then return {0, following} end
 open_for_writing()
 if at > now then
   take_entry(store, id, r, e)

@@ -93,7 +93,7 @@ static int fake_schedule_again(const fake_found *found, int64_t at)
 static void fake_make_due(const fake_found *found)
 {
     srt_fake_record *r = found->record;
-    if (r != &found->id->behind && (r->due <= found->q->now || r->place == SRT_FAKE_PARKED_PLACE))
+    if (r != &found->id->behind && r->due <= found->q->now)
         return;
     r->due = found->q->now;
     if (r != &found->id->behind)
@@ -123,7 +123,9 @@ int srt_fake_reschedule(srt_fake *fake, size_t queue, seriatim_text handle, seri
         status = fake_find_handle(fake, queue, handle, now, &found);
     if (status != SERIATIM_OK || !found.id)
         return status;
-    if (found.record && (found.record->delivered || (found.record == &found.id->waiting && found.record->retry >= 0)))
+    if (found.record &&
+        (found.record->delivered || (found.record == &found.id->waiting &&
+                                     (found.record->retry >= 0 || found.record->place == SRT_FAKE_PARKED_PLACE))))
         return SERIATIM_OK;
     time = seconds > 0 ? (int64_t)floor(seconds * 1e6 + 0.5) : 0;
     status = fake_reschedule(&found, time > now ? time : now);
