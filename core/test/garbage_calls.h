@@ -22,6 +22,7 @@
 #define TEXT64 "................................................................"
 #define TEXT512 TEXT64 TEXT64 TEXT64 TEXT64 TEXT64 TEXT64 TEXT64 TEXT64
 #define LONG TEXT512 TEXT512
+#define LAST_KEY "CCCCCCCCCCCCCCCC" /* a stamp and a score that no payload is behind */
 #define LONGER LONG LONG LONG
 
 /* A double. */
@@ -178,7 +179,7 @@ static const struct call {
      {"1", "8", "list", "3", "extend", "popped", POPPED, "5000000", "", "3", "park", "", "0", "0", "", "0"}},
     {"popped",
      'P',
-     {"1", "8", "merge", "3", "snooze", "popped", POPPED, "5000000", LONGER, "3", "bury", "p", "0", "0", "", "0"}},
+     {"1", "8", "merge", "3", "snooze", "popped", POPPED, "5000000", LONGER, "3", "bury", LAST_KEY, "0", "0", "", "0"}},
     {"popped",
      'P',
      {"1", "8", "merge", "3", "checkpoint", "popped", POPPED, "0", "", "3", "bury", KEY, "3", "60000000", "@@@@@@@@",

@@ -95,6 +95,13 @@ int ack(const fixture *f, const popped *p)
     return say_plain(f, p, SERIATIM_POPPED_ACK);
 }
 
+int checkpoint(const fixture *f, const popped *p, size_t count)
+{
+    seriatim_popped_outcome outcome = {SERIATIM_POPPED_CHECKPOINT, 0, {NULL, 0}, NULL, 0};
+    outcome.payload_count = count;
+    return say(f, p, outcome);
+}
+
 void assert_sound(const fixture *f)
 {
     assert_string_equal(kinds_found(f, f->queue, 0), "");

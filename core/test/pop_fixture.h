@@ -27,6 +27,7 @@ int say(const fixture *f, const popped *p, seriatim_popped_outcome outcome);
 int say_plain(const fixture *f, const popped *p, int kind);
 int say_seconds(const fixture *f, const popped *p, int kind, double seconds, const char *words);
 int ack(const fixture *f, const popped *p);
+int checkpoint(const fixture *f, const popped *p, size_t count); /* the first payloads of the delivery are done */
 /* `check` finds nothing wrong in the queue. */
 void assert_sound(const fixture *f);
 /* Waits until the time of a run is over. */

@@ -163,6 +163,27 @@ static void test_r_pop_4_release_and_snooze_count_no_failure(void **state)
     close_queue(&f);
 }
 
+/* They were due before the ids that have come since. */
+static void test_r_pop_7_released_ids_come_in_the_order_in_which_they_were_due(void **state)
+{
+    static const char *const ids[] = {"a", "b", "c"};
+    fixture f = open_queue(1, "list");
+    popped p[3];
+    int i;
+    (void)state;
+    for (i = 0; i < 3; i++)
+        push(&f, ids[i], "x", none);
+    for (i = 0; i < 2; i++)
+        assert_string_equal(pop(&f, 30, &p[i]), ids[i]);
+    for (i = 0; i < 2; i++)
+        assert_int_equal(say_plain(&f, &p[i], SERIATIM_POPPED_RELEASE), SERIATIM_OK);
+    for (i = 0; i < 3; i++) {
+        assert_string_equal(pop(&f, 30, &p[i]), ids[i]);
+        assert_sound(&f);
+    }
+    close_queue(&f);
+}
+
 static void test_r_pop_3_extend_keeps_a_delivery(void **state)
 {
     fixture f = open_queue(1, "merge");
@@ -195,88 +216,6 @@ static void test_r_pop_5_without_ttr_an_id_is_gone_at_once(void **state)
     assert_string_equal(pop(&f, 0, NULL), "-");
     assert_int_equal(number("EXISTS " PREFIX "jobs " PREFIX "running " PREFIX "overrun"), 0);
     assert_int_equal(metrics(&f).processed, 2);
-    close_queue(&f);
-}
-
-static void test_r_pop_6_a_delivery_has_at_most_max_payloads(void **state)
-{
-    fixture f = open_queue(1, "list");
-    seriatim_pop some = plainly(&f, 30);
-    popped p;
-    (void)state;
-    push_many(&f, "a", 0, 900);
-    some.max = 400;
-    assert_string_equal(pop_as(&f, &some, &p), "a");
-    assert_true(p.more);
-    assert_int_equal(ack(&f, &p), SERIATIM_OK);
-    assert_sound(&f);
-    assert_int_equal(fetch(&f, SERIATIM_FETCH, "a")->payload_total, 500);
-    some.max = 500;
-    assert_string_equal(pop_as(&f, &some, &p), "a");
-    assert_memory_equal(p.payloads, "p400,p401,", 10);
-    assert_int_equal(p.deliveries, 1);
-    assert_false(p.more);
-    assert_int_equal(ack(&f, &p), SERIATIM_OK);
-    assert_string_equal(payloads(&f, SERIATIM_FETCH, "a"), "-");
-    assert_int_equal(number("EXISTS " PREFIX "spill:a " PREFIX "spillmap:a"), 0);
-    assert_sound(&f);
-    close_queue(&f);
-}
-
-static int checkpoint(const fixture *f, const popped *p, size_t count)
-{
-    seriatim_popped_outcome outcome = {SERIATIM_POPPED_CHECKPOINT, 0, {NULL, 0}, NULL, 0};
-    outcome.payload_count = count;
-    return say(f, p, outcome);
-}
-
-/* A delivery is read in several calls, and a checkpoint is sent in several. */
-static void test_r_pop_15_a_checkpoint_of_many_payloads_counts_from_the_delivery(void **state)
-{
-    fixture f = open_queue(1, "list");
-    seriatim_pop some = plainly(&f, 30);
-    popped p;
-    (void)state;
-    push_many(&f, "a", 0, 900);
-    some.max = 700;
-    assert_string_equal(pop_as(&f, &some, &p), "a");
-    assert_true(p.more);
-    assert_int_equal(checkpoint(&f, &p, 100), SERIATIM_OK);
-    assert_int_equal(checkpoint(&f, &p, 650), SERIATIM_OK);
-    assert_int_equal(checkpoint(&f, &p, 300), SERIATIM_OK);
-    assert_int_equal(number("ZCARD " PREFIX "spill:a"), 250);
-    assert_int_equal(checkpoint(&f, &p, 700), SERIATIM_OK);
-    assert_int_equal(checkpoint(&f, &p, 700), SERIATIM_OK);
-    assert_sound(&f);
-    assert_int_equal(ack(&f, &p), SERIATIM_OK);
-    assert_string_equal(pop(&f, 30, &p), "a");
-    assert_memory_equal(p.payloads, "p700,p701,", 10);
-    assert_int_equal(checkpoint(&f, &p, 1), SERIATIM_OK);
-    assert_int_equal(ack(&f, &p), SERIATIM_OK);
-    assert_int_equal(checkpoint(&f, &p, 2), SERIATIM_STALE);
-    assert_int_equal(number("EXISTS " PREFIX "jobs " PREFIX "spill:a " PREFIX "spillmap:a"), 0);
-    close_queue(&f);
-}
-
-/* So does what a pop without a time to run takes. */
-static void test_r_pop_6_a_delivery_ends_at_one_mebibyte(void **state)
-{
-    static char large[300001];
-    fixture f = open_queue(1, "list");
-    popped p;
-    int i;
-    (void)state;
-    memset(large, 'x', sizeof large - 1);
-    for (i = 0; i < 7; i++)
-        push(&f, "a", large, none);
-    assert_string_equal(pop(&f, 30, &p), "a");
-    assert_true(p.more);
-    assert_int_equal(p.count, 3);
-    assert_int_equal(ack(&f, &p), SERIATIM_OK);
-    assert_int_equal(fetch(&f, SERIATIM_FETCH, "a")->payload_total, 4);
-    assert_string_equal(pop(&f, 0, &p), "a");
-    assert_int_equal(fetch(&f, SERIATIM_FETCH, "a")->payload_total, 4 - (int)p.count);
-    assert_sound(&f);
     close_queue(&f);
 }
 
@@ -399,27 +338,6 @@ static void test_r_pop_18_many_payloads_behind_an_acknowledged_part_become_stale
     close_queue(&f);
 }
 
-static void test_r_pop_15_a_checkpoint_stands_when_the_rest_fails(void **state)
-{
-    fixture f = open_queue(1, "list");
-    popped p;
-    (void)state;
-    push_many(&f, "a", 0, 3);
-    assert_string_equal(pop(&f, 30, &p), "a");
-    assert_int_equal(checkpoint(&f, &p, 1), SERIATIM_OK);
-    assert_int_equal(checkpoint(&f, &p, 1), SERIATIM_OK);
-    assert_int_equal(checkpoint(&f, &p, 0), SERIATIM_OK);
-    assert_int_equal(checkpoint(&f, &p, 4), SERIATIM_INVALID);
-    assert_string_equal(seriatim_client_error(f.client)->message, "the delivery has only 3 payloads");
-    assert_int_equal(say_seconds(&f, &p, SERIATIM_POPPED_FAIL, 0, "boom"), SERIATIM_OK);
-    assert_string_equal(pop(&f, 30, &p), "a");
-    assert_string_equal(p.payloads, "p1,p2");
-    assert_int_equal(p.deliveries, 1);
-    assert_int_equal(p.retry_count, 0);
-    assert_sound(&f);
-    close_queue(&f);
-}
-
 static void test_r_pop_16_payloads_that_cannot_be_read_go_to_the_morgue(void **state)
 {
     fixture f = open_queue(1, "list");
@@ -529,12 +447,9 @@ int main(void)
         cmocka_unit_test(test_r_pop_4_a_failure_waits_and_the_limit_buries),
         cmocka_unit_test(test_r_pop_3_what_is_not_acknowledged_has_failed),
         cmocka_unit_test(test_r_pop_4_release_and_snooze_count_no_failure),
+        cmocka_unit_test(test_r_pop_7_released_ids_come_in_the_order_in_which_they_were_due),
         cmocka_unit_test(test_r_pop_3_extend_keeps_a_delivery),
         cmocka_unit_test(test_r_pop_5_without_ttr_an_id_is_gone_at_once),
-        cmocka_unit_test(test_r_pop_6_a_delivery_has_at_most_max_payloads),
-        cmocka_unit_test(test_r_pop_15_a_checkpoint_stands_when_the_rest_fails),
-        cmocka_unit_test(test_r_pop_15_a_checkpoint_of_many_payloads_counts_from_the_delivery),
-        cmocka_unit_test(test_r_pop_6_a_delivery_ends_at_one_mebibyte),
         cmocka_unit_test(test_r_pop_18_an_acknowledgement_remembers_the_score),
         cmocka_unit_test(test_r_pop_18_a_checkpoint_remembers_the_score),
         cmocka_unit_test(test_r_pop_18_an_acknowledged_part_makes_what_waits_behind_it_stale),

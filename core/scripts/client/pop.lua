@@ -205,6 +205,7 @@ local function end_at_once(r, entries, left, fence)
     remove_spilled(first, best.id, r, entries)
   end
   r.pops, r.mark, r.retry, r.delivered = nil, MARK_NONE, -1, true
+  r.place, r.due = PLACE_DUE, min(r.due, now)
   set_error(r, '')
   place(best.id, r)
   rewrite(first, best.id, r)

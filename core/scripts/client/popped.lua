@@ -11,11 +11,11 @@
 --          'fail'        time: until the id is due again, '' for the default back-off; text: the error
 --          'release'     hands the id back as it is
 --          'extend'      time: from now to the end of the run, which goes on
---          'snooze'      time: until the id is due again; if key is not '', text replaces the first payload that is left
+--          'snooze'      time: until the id is due again; with a key, text replaces the first delivered payload that is left
 --          'reject'      text: the reason; key: packed stamps >d of payloads that cannot be read: they go to the morgue, and the rest comes back.
 --                        If the run has none of them, it fails with the default back-off: else the same payloads would be popped without end
 --   key: stamp and score of the last delivered payload, packed >dd
--- Returns 1: done; 2: some payloads are removed, send it again with a new sequence; 0: refused. The same sequence gets the same answer
+-- Returns 1: done; 2: some payloads are removed, send it again with a new sequence, within 10 s, until which the run is not over; 0: refused. The same sequence gets the same answer
 --   again. Error replies: STALE pop (the client has used a later sequence)
 local SEQUENCE, FOLD, kind, id = tonumber(ARGV[2]), ARGV[3], ARGV[5], ARGV[6]
 local time, text, limit, key, without = tonumber(ARGV[8]), ARGV[9], tonumber(ARGV[10]), ARGV[12], tonumber(ARGV[13])
@@ -27,7 +27,7 @@ do -- blocks, because a script has at most 200 local variables
   if #ARGV ~= 16 or not SEQUENCE or not KINDS[kind] or not limit or not action or not (without and without >= 0) or not (history and history >= 0 and history <= HISTORY_MOST)
     or not tonumber(ARGV[7]) or time and not (time >= 0 and time <= FOREVER - now) or not time and kind ~= 'fail'
     or not (REMEMBER and REMEMBER >= 0 and REMEMBER <= FOREVER) or #highest ~= 0 and #highest ~= 8
-    or kind == 'checkpoint' and #key ~= 16 or kind == 'ack' and #key ~= 16 and key ~= '' or kind == 'reject' and #key % 8 ~= 0 then
+    or kind == 'checkpoint' and #key ~= 16 or (kind == 'ack' or kind == 'snooze') and #key ~= 16 and key ~= '' or kind == 'reject' and #key % 8 ~= 0 then
     return error_reply('ERR wrong arguments')
   end
 end
@@ -151,8 +151,11 @@ local function come_back_as(r, digit)
   if kind == 'fail' or kind == 'reject' then
     fail(id, r, digit, kind == 'fail' and time or back_off(r.retry + 1), text, limit, action, hooked)
   elseif kind == 'snooze' then
-    local at = r.entries and r.entries[lowest(r.entries)] or not r.entries and spilled_entries(first, id, 0, 1)[1]
-    if key ~= '' and at then replace(id, r, at.stamp, text) end
+    if key ~= '' then
+      local e = r.entries and r.entries[lowest(r.entries)] or not r.entries and spilled_entries(first, id, 0, 1)[1]
+      local stamp, score = unpack_struct('>dd', key)
+      if e and (e.score < score or e.score == score and e.stamp <= stamp) then replace(id, r, e.stamp, text) end
+    end
     r.mark, r.due, r.place, r.delivered = MARK_NONE, now + time, PLACE_DUE, true
     put_back(id, r, FOLD, digit)
     note(id, EVENT_SNOOZED, r.due)
@@ -169,7 +172,11 @@ local function report(r, digit)
     ends, placed = min(ends, now + time), min(placed, now + time) -- sleepers know of an end that may lie behind this one
     return 1
   end
-  if key ~= '' and (kind == 'ack' or kind == 'checkpoint') and r and take_done(r) then return 2 end
+  if key ~= '' and (kind == 'ack' or kind == 'checkpoint') and r and take_done(r) then
+    -- What came in time is done as a whole, though it takes several calls.
+    call('ZADD', OVERRUN, 'XX', 'GT', format('%.0f', now + 10000000), id)
+    return 2
+  end
   if kind == 'checkpoint' then return 1 end
   leave_run()
   if kind == 'ack' then

@@ -19,7 +19,8 @@ local function is_deleted(digit) return digit % RUN_TO_PARK >= RUN_DELETED end
 -- limit: max_retry_count; action: on_exhausted. Returns how many bytes the call may have moved, at most.
 local function expire_popped(id, run, to, limit, action, hooked)
   local r, digit = record_of_run(id), digit_of(run)
-  local text = format('not acknowledged within %.6g s', (to - tonumber(sub(run, 3))) / 1e6)
+  local ttr = to - tonumber(sub(run, 3)) -- negative if the clock was set back: the fence did not follow it
+  local text = ttr > 0 and format('not acknowledged within %.6g s', ttr / 1e6) or 'not acknowledged in time'
   call('HDEL', RUNNING, id)
   call('ZREM', OVERRUN, id)
   leave_popped()

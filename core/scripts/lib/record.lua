@@ -523,6 +523,8 @@ local function put_back(id, r, fold, digit)
     may_move = may_move - moves
     unite(first, id, r, second, n, fold)
   end
+  -- The list of ready ids is in the order of their arrivals, and this one is older than those at its end.
+  if r.place == PLACE_READY and is_due(r) then r.place, r.due = PLACE_DUE, min(r.due, now) end
   place(id, r, digit % RUN_TO_LEAVE >= RUN_TO_PARK, digit >= RUN_TO_LEAVE)
   write(first, id, r, fold)
 end

@@ -120,12 +120,10 @@ static int popped_keep_key(popped_state *p, const seriatim_popped_outcome *outco
         for (i = 0; i < count; i++)
             srt_number_pack(key + 8 * i, outcome->payloads[i].stamp);
         p->key_len = 8 * count;
-    } else if (p->kind == SERIATIM_POPPED_CHECKPOINT || (p->kind == SERIATIM_POPPED_ACK && p->token.more)) {
+    } else if (p->kind == SERIATIM_POPPED_CHECKPOINT || (p->kind == SERIATIM_POPPED_ACK && p->token.more) ||
+               (p->kind == SERIATIM_POPPED_SNOOZE && outcome->text.data)) {
         srt_number_pack(key, p->token.stamp);
         srt_number_pack(key + 8, p->token.score);
-    } else if (p->kind == SERIATIM_POPPED_SNOOZE && outcome->text.data) {
-        memcpy(key, "payload", 7);
-        p->key_len = 7;
     } else {
         p->key_len = 0;
     }
