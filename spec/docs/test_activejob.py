@@ -45,6 +45,41 @@ def test_r_job_1_jobs_of_one_order_run_in_their_order(blocks: Section, tmp_path:
     assert (tmp_path / "trace").read_text() == "7 paid\n7 shipped\n7 archived\n"
 
 
+FLAKY = {
+    "app/jobs/flaky_job.rb": """class FlakyJob < ApplicationJob
+  def perform
+    File.write("trace", "job\\n", mode: "a")
+    raise "flaky" if executions == 1
+  end
+end
+""",
+    "app/mailers/flaky_mailer.rb": """class FlakyMailer < ActionMailer::Base
+  def hello
+    File.write("trace", "mail\\n", mode: "a")
+    raise "flaky" if File.read("trace").scan("mail").one?
+    mail(to: "a@example.com", from: "b@example.com", subject: "", body: "hello")
+  end
+end
+""",
+}
+
+
+@runs(PAGE, "Jobs that another queue retried")
+def test_jobs_and_mails_with_retry_on_are_retried(blocks: Section, tmp_path: Path, env: dict[str, str]) -> None:
+    application(tmp_path)
+    files = {block.name: block.text for block in (blocks.take("ruby") for _ in range(3))}
+    for name, text in {**files, **FLAKY}.items():
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text(text)
+    environment = tmp_path / "config/environment.rb"
+    environment.write_text(f'require "rails"\nrequire "action_mailer/railtie"\nENV["RAILS_ENV"] = "test"\n{environment.read_text()}')
+    run_program(tmp_path, "enqueue.rb", "FlakyJob.perform_later; FlakyMailer.hello.deliver_later", env)
+    with Started(f"{RUBY} {ROOT}/ruby/exe/seriatim -r ./config/environment.rb", tmp_path, env) as server:
+        wait_until(lambda: (tmp_path / "trace").exists() and len((tmp_path / "trace").read_text().split()) == 4, lambda: server.log)
+        assert server.stop() == 0
+    assert sorted((tmp_path / "trace").read_text().split()) == ["job", "job", "mail", "mail"]
+
+
 @runs(PAGE, "Scheduled jobs")
 def test_r_job_4_scheduled_jobs_are_listed_and_cancelled(blocks: Section, tmp_path: Path, env: dict[str, str]) -> None:
     application(tmp_path)
