@@ -6,6 +6,7 @@ import importlib
 import os
 import re
 import shutil
+import subprocess
 import sys
 from pathlib import Path
 from typing import Any
@@ -125,6 +126,83 @@ def test_the_async_python_worker_runs(blocks: Section, folder: Path, env: dict[s
     shell('python3 -c "import asyncio, orders; asyncio.run(orders.pay(1))"', folder, env)
     with Started("seriatim -v -r orders", folder, env) as server:
         server.wait_for("q=sync_order")
+
+
+@runs("docs/start/python.md", "Calls in a coroutine")
+def test_a_coroutine_calls_on_threads_what_would_block_it(blocks: Section, folder: Path, env: dict[str, str]) -> None:
+    (folder / "orders.py").write_text("import seriatim\n@seriatim.worker\nasync def sync_order(payloads_by_id): ...\n")
+    (folder / "figures.py").write_text(blocks.take("python", "to_thread").text)
+    call = "orders.sync_order.perform_async([{'id': 1}]); print(asyncio.run(figures.figures()))"
+    assert shell(f'python3 -c "import asyncio, figures, orders; {call}"', folder, env) == "(0, 1, 0)\n"
+
+
+@runs("docs/start/python.md", "Middlewares and hooks")
+@pytest.mark.parametrize("form", ["def", "async def"])
+def test_a_trace_id_travels_in_python(blocks: Section, folder: Path, env: dict[str, str], form: str) -> None:
+    block = blocks.take("python")
+    assert typed(block.text, folder) == ""
+    (folder / block.name).write_text(block.text)
+    (folder / "app.py").write_text(f"from trace_ids import *\n@seriatim.worker\n{form} sync_order(payloads_by_id): print('trace', trace.get(), flush=True)\n")
+    shell("python3 -c 'from app import *; trace.set(\"t1\"); sync_order.perform_async([{\"id\": 1}])'", folder, env)
+    with Started("seriatim -r app", folder, env) as server:
+        server.wait_for("trace t1\n")
+        assert server.stop() == 0
+
+
+@runs("docs/start/python.md", "Types")
+def test_the_types_of_the_page_are_right(blocks: Section, folder: Path, env: dict[str, str]) -> None:
+    block = blocks.take("python")
+    assert typed(block.text, folder) == ""
+    (folder / block.name).write_text(block.text)
+    shell("python3 -c 'import typed; print(typed.invoice(1, -1).added)'", folder, env)
+    with Started("seriatim -r typed", folder, env) as server:
+        server.wait_for("ValueError: the total is negative")
+        assert server.stop() == 0
+
+
+def typed(program: str, folder: Path) -> str:
+    """What mypy --strict says of a program."""
+    pytest.importorskip("mypy")
+    (folder / "checked.py").write_text(program)
+    command = [sys.executable, "-m", "mypy", "--strict", "--no-error-summary", "--cache-dir", str(folder / "mypy"), "checked.py"]
+    return subprocess.run(command, cwd=folder, env={**os.environ, "MYPYPATH": f"{ROOT}/python"}, stdout=subprocess.PIPE, text=True).stdout
+
+
+@runs("docs/concepts/retries-and-morgue.md", "Error tracking")
+def test_format_error_reports_what_perform_raises_and_what_batch_fail_gets(blocks: Section, folder: Path, gem: dict[str, str]) -> None:
+    workers = {
+        "ruby": ("app.rb", "ruby-seriatim -r ./app", '''require "seriatim"
+module Errors
+  extend Seriatim::Worker
+  def self.perform(payloads_by_id, batch)
+    raise "raised" if payloads_by_id.key?("1")
+    batch.fail("2", RuntimeError.new("given"))
+  end
+end
+'''),
+        "python": ("app.py", f"{sys.executable} -m seriatim -r app", '''import seriatim
+class Errors(seriatim.Worker):
+    def perform(self, payloads_by_id, batch):
+        if "1" in payloads_by_id:
+            raise RuntimeError("raised")
+        batch.fail("2", RuntimeError("given"))
+'''),
+        "lua": ("app.lua", "seriatim-lua -r app.lua", '''local seriatim = require "seriatim"
+seriatim.workers = { seriatim.worker { name = "Errors", perform = function(payloads_by_id, batch)
+  if payloads_by_id["1"] then error("raised", 0) end
+  batch:fail("2", "given")
+end } }
+'''),
+    }
+    for language, (name, command, worker) in workers.items():
+        (folder / name).write_text(worker + blocks.take(language).text)
+        shell("ruby-seriatim push Errors 1 --create && ruby-seriatim push Errors 2", folder, gem)
+        with Started(command, folder, {**gem, "PYTHONPATH": f"{ROOT}/python"}) as server:
+            server.wait_for("reported: raised")
+            server.wait_for("reported: given")
+            assert server.stop() == 0
+        assert "RuntimeError: given" in shell("ruby-seriatim explain Errors 2", folder, gem) or language == "lua"
+        shell("ruby-seriatim delete Errors 1 2", folder, gem)
 
 
 @runs("docs/start/lua.md", "First worker")
