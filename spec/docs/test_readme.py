@@ -261,6 +261,30 @@ def test_explain_says_what_the_page_lists(blocks: Section, folder: Path, env: di
     says("it is parked")
 
 
+@runs(TROUBLES, "All ids wait for their retry")
+def test_ids_in_back_off_are_listed_and_made_due(blocks: Section, folder: Path, gem: dict[str, str]) -> None:
+    programs = {"app.rb": "require 'seriatim'\nmodule OrderWorker; extend Seriatim::Worker; end\n",
+                "app.py": "import seriatim\nclass OrderWorker(seriatim.Worker): ...\n",
+                "app.lua": "return require('seriatim').worker { name = 'OrderWorker' }\n"}
+    for name, text in programs.items():
+        (folder / name).write_text(text)
+    (port,) = free_ports(1)
+    env = {**gem, "PYTHONPATH": f"{ROOT}/python", "TOKEN": "secret"}
+
+    def fail() -> None:
+        shell("ruby -r ./app -e '2.times { Seriatim.pop(%(OrderWorker)).fail(%(db down)) }'", folder, env)
+
+    shell("seriatim push OrderWorker 17 --create && seriatim push OrderWorker 18", folder, env)
+    fail()
+    assert sorted(shell(blocks.take("sh", "range_by_retry_count").text, folder, env).splitlines()) == ["17 0 db down", "18 0 db down"]
+    for program in ("ruby", "python3", "lua5.4"):
+        assert shell(blocks.take("sh", program).text, folder, env) == "2\n"
+        fail()
+    with Started(f"seriatim web --port {port} --token secret", folder, env) as server:
+        server.wait_for("the dashboard is at")
+        assert '{"count":2}' in shell(blocks.take("sh").text.replace("9292", str(port)).replace("curl", "curl -s"), folder, env)
+
+
 @runs_each((TROUBLES, "Jobs run late"), (TROUBLES, "I suspect damaged data"))
 def test_the_commands_of_an_operator_run(blocks: Section, folder: Path, env: dict[str, str]) -> None:
     shell("seriatim push OrderWorker 1 --create", folder, env)
