@@ -285,6 +285,24 @@ def test_ids_in_back_off_are_listed_and_made_due(blocks: Section, folder: Path, 
         assert '{"count":2}' in shell(blocks.take("sh").text.replace("9292", str(port)).replace("curl", "curl -s"), folder, env)
 
 
+@runs("docs/guides/upgrading.md", "Move to another Redis")
+def test_the_keys_of_a_namespace_are_copied_alone(blocks: Section, folder: Path, env: dict[str, str]) -> None:
+    ports = free_ports(2)
+    old, new = (RedisServer("--port", str(port)) for port in ports)
+    try:
+        urls = [f"redis://127.0.0.1:{port}" for port in ports]
+        shell("seriatim push OrderWorker 17 --create && seriatim push OrderWorker 18 --delay 60", folder, {**env, "REDIS_URL": urls[0]})
+        old.call("SET", "other", 1)
+        shell(blocks.take("sh").text, folder, {**env, "OLD_URL": urls[0], "NEW_HOST": "127.0.0.1", "NEW_PORT": str(ports[1])})
+        assert new.call("EXISTS", "other") == 0
+        figures = [re.sub(r" \d+\.\d+ ", "", shell("seriatim stats", folder, {**env, "REDIS_URL": url})) for url in urls]
+        assert figures[0] == figures[1] and "OrderWorker  2 " in figures[0]
+        assert "0 findings" in shell("seriatim check", folder, {**env, "REDIS_URL": urls[1]})
+    finally:
+        old.remove()
+        new.remove()
+
+
 @runs_each((TROUBLES, "Jobs run late"), (TROUBLES, "I suspect damaged data"))
 def test_the_commands_of_an_operator_run(blocks: Section, folder: Path, env: dict[str, str]) -> None:
     shell("seriatim push OrderWorker 1 --create", folder, env)
