@@ -364,8 +364,11 @@ static int delivery_flush(lua_State *L)
         lua_pushboolean(L, status == SERIATIM_OK);
         return 1;
     }
-    return slu_failure(L, status,
-                       status == SERIATIM_STALE ? "a checkpoint was refused: the run is another's now" : NULL);
+    return slu_failure(
+        L, status,
+        status == SERIATIM_STALE
+            ? "the run is not this process's any more: another has taken it, or the end of a stop has handed it back"
+            : NULL);
 }
 
 /* delivery:snooze(place, seconds, payload or nil) */

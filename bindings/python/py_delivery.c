@@ -345,9 +345,11 @@ static PyObject *delivery_flush(PyObject *object, PyObject *seconds)
     spy_runner_leave(self->runner);
     if (status == SERIATIM_OK || status == SERIATIM_AGAIN)
         return PyBool_FromLong(status == SERIATIM_OK);
-    return spy_raise(spy_state_of(object), status,
-                     status == SERIATIM_STALE ? "a checkpoint was refused: the run is another's now"
-                                              : "the delivery is settled");
+    return spy_raise(
+        spy_state_of(object), status,
+        status == SERIATIM_STALE
+            ? "the run is not this process's any more: another has taken it, or the end of a stop has handed it back"
+            : "the delivery is settled");
 }
 
 /* delivery.snooze(place, seconds, payload or None) */

@@ -804,15 +804,15 @@ int seriatim_runner_extend(seriatim_runner *runner, seriatim_delivery *delivery,
  * The first `count` payloads of the i-th id, in the order of seriatim_claimed, are done, whatever becomes of the id:
  * they are not delivered again after a failure, a crash or a snooze. The request is sent at once, and this does not
  * wait for the answer; until it comes, a crash may deliver these payloads again. The run goes on. A count that is not
- * greater than an earlier one changes nothing. OK; NOMEM; INVALID: count is greater than the number of payloads, or the
- * delivery is no SERIATIM_RUN.
+ * greater than an earlier one changes nothing, and after abandon nothing is sent, which flush says. OK; NOMEM; INVALID:
+ * count is greater than the number of payloads, there is no i-th id, or the delivery is no SERIATIM_RUN.
  */
 int seriatim_runner_checkpoint(seriatim_runner *runner, seriatim_delivery *delivery, size_t i, size_t count);
 /*
  * Waits until Redis has confirmed all checkpoints of the delivery. OK: it has. STALE: the run of one of its ids is
- * another's now, or abandon has handed it back. CLOSED: another thread settled the delivery meanwhile, or
- * seriatim_runner_wake_all ended the wait. AGAIN: timeout_ms are over (0: does not wait; -1: no limit), or a signal
- * came; it may be called again.
+ * another's now, or abandon has handed the delivery back, whatever was confirmed before. CLOSED: another thread settled
+ * the delivery meanwhile, or seriatim_runner_wake_all ended the wait. AGAIN: timeout_ms are over (0: does not wait; -1:
+ * no limit), or a signal came; it may be called again.
  */
 int seriatim_runner_flush(seriatim_runner *runner, seriatim_delivery *delivery, int timeout_ms);
 /* A thread that waits so; on its stack. The fields are the runner's. */

@@ -274,6 +274,18 @@ static void test_a_worker_whose_queue_is_refused_is_served_later(void **state)
     seriatim_runner_free(runner);
 }
 
+/* The next delivery of a runner of one queue. */
+static seriatim_delivery *take(seriatim_runner *runner)
+{
+    seriatim_delivery *d = NULL;
+    double until = seconds() + 30;
+    int status;
+    while ((status = seriatim_runner_take(runner, 0, &d)) == SERIATIM_AGAIN && seconds() < until)
+        seriatim_runner_wait(runner, 0, 10);
+    assert_int_equal(status, SERIATIM_OK);
+    return d;
+}
+
 /* As a thread that waits without the lock of its language: the delivery is gone when it looks. */
 static void test_a_flush_of_a_delivery_that_was_settled_meanwhile_is_closed(void **state)
 {
@@ -283,13 +295,10 @@ static void test_a_flush_of_a_delivery_that_was_settled_meanwhile_is_closed(void
     seriatim_runner *runner = runner_start("flushing", 10000, &q, 1);
     seriatim_delivery *d;
     seriatim_flush flush;
-    double until = seconds() + 30;
     int status;
     (void)state;
     team_push_for(link, queue, 0, 2, 1);
-    while ((status = seriatim_runner_take(runner, 0, &d)) == SERIATIM_AGAIN && seconds() < until)
-        seriatim_runner_wait(runner, 0, 10);
-    assert_int_equal(status, SERIATIM_OK);
+    d = take(runner);
     assert_int_equal(seriatim_runner_checkpoint(runner, d, 0, 1), SERIATIM_OK);
     status = seriatim_runner_flush_begin(runner, d, &flush);
     assert_true(status == SERIATIM_AGAIN || status == SERIATIM_OK);
@@ -298,6 +307,46 @@ static void test_a_flush_of_a_delivery_that_was_settled_meanwhile_is_closed(void
     assert_int_equal(seriatim_runner_flush_wait(runner, &flush, 1000), SERIATIM_CLOSED);
     seriatim_runner_flush_end(runner, &flush);
     seriatim_runner_free(runner);
+    seriatim_link_free(link);
+}
+
+/* A checkpoint before the abandon, which is confirmed, one behind it, and none: the run is another's in each case. */
+static void test_r_checkpoint_7_a_flush_of_a_delivery_that_was_handed_back_is_stale(void **state)
+{
+    seriatim_queue_settings q = queue_named("abandoned", 1);
+    size_t queue, count;
+    seriatim_link *link;
+    int before, behind;
+    (void)state;
+    q.fold = "list";
+    link = connect_link(&q, &queue);
+    for (before = 0; before <= 1; before++)
+        for (behind = 0; behind <= 1; behind++) {
+            seriatim_runner *runner = runner_start("abandoning", 10000, &q, 1);
+            seriatim_delivery *d;
+            seriatim_query all;
+            double until = seconds() + 30;
+            team_push_for(link, queue, 0, 3, 1);
+            d = take(runner);
+            if (before) {
+                assert_int_equal(seriatim_runner_checkpoint(runner, d, 0, 1), SERIATIM_OK);
+                assert_int_equal(seriatim_runner_flush(runner, d, 30000), SERIATIM_OK);
+            }
+            seriatim_runner_stop(runner);
+            seriatim_runner_abandon(runner);
+            if (behind)
+                assert_int_equal(seriatim_runner_checkpoint(runner, d, 0, 2), SERIATIM_OK);
+            assert_int_equal(seriatim_runner_flush(runner, d, 30000), SERIATIM_STALE);
+            while (!seriatim_runner_stopped(runner) && seconds() < until)
+                pause_ms(2);
+            seriatim_query_init(&all, SERIATIM_RANGE_BY_ID);
+            drive(link, seriatim_query_begin(seriatim_link_client(link), queue, &all));
+            assert_int_equal(seriatim_query_result(seriatim_link_client(link), &count)->payload_count, 3 - before);
+            seriatim_runner_settle(runner, d);
+            seriatim_runner_free(runner);
+            drive(link, seriatim_action_begin(seriatim_link_client(link), queue, SERIATIM_DELETE_QUEUE,
+                                              &(seriatim_text){q.name, q.name_len}, 1));
+        }
     seriatim_link_free(link);
 }
 
@@ -311,6 +360,8 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_a_node_command_reaches_one_node, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_a_node_command_is_removed_with_its_node, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_a_flush_of_a_delivery_that_was_settled_meanwhile_is_closed, set_up,
+                                        tear_down),
+        cmocka_unit_test_setup_teardown(test_r_checkpoint_7_a_flush_of_a_delivery_that_was_handed_back_is_stale, set_up,
                                         tear_down),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

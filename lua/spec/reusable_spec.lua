@@ -190,6 +190,18 @@ describe("a delivery that is used again", function()
     end)
   end
 
+  it("R-CHECKPOINT-7: is stale for a flush once it was handed back", function()
+    local runner = serve(define(function(_) end), 1)
+    local delivery = take(runner)
+    runner:stop()
+    runner:abandon()
+    assert.is_true(delivery:checkpoint(1, 1))
+    local flushed, kind, message = delivery:flush()
+    assert.same({ nil, "STALE" }, { flushed, kind })
+    assert.matches("handed it back", message)
+    delivery:settle()
+  end)
+
   it("tells how long it has been held", function()
     local delivery = take((serve(define(function(_) end), 1)))
     native.sleep(0.05)

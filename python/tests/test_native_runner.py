@@ -217,6 +217,9 @@ def test_abandon_hands_a_taken_delivery_back(redis: RedisServer) -> None:
         while not node.stopped():
             time.sleep(0.01)
         assert delivery.payloads_by_id() == {"a": [5]}
+        delivery.checkpoint(0, 1)
+        with pytest.raises(seriatim.Stale, match="handed it back"):
+            delivery.flush(10)
         delivery.done_all()
         delivery.settle()
     assert metrics(redis)["length"] == 1

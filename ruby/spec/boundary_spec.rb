@@ -157,6 +157,23 @@ RSpec.describe "the error boundary" do
     expect(eventually { recorder.queries.fetch([1]).first }).to include(retry_count: -1)
   end
 
+  it "R-CHECKPOINT-7: raises Stale from a flush of what was handed back" do
+    flushed = Thread::Queue.new
+    recorder = worker("Slow") do |_, batch|
+      runner = Seriatim::Server.running.first.instance_variable_get(:@runner)
+      runner.stop
+      runner.abandon
+      batch.checkpoint(1, 1)
+      flushed << batch.flush
+    rescue Seriatim::Error => e
+      flushed << e
+    end
+    recorder.perform_async([{ id: 1, payload: 1 }])
+    serve(recorder)
+    expect(flushed.pop).to be_a(Seriatim::Stale)
+    expect(eventually { recorder.queries.fetch([1]).first }[:payloads].size).to eq(1)
+  end
+
   it "gives fences that rise, scores, contexts and the retry count" do
     seen = Thread::Queue.new
     recorder = worker("Batch") { |_, batch| seen << [batch.fence(1), batch.scores(1), batch.contexts("1"), batch.retry_count(:"1"), batch.to_a] }

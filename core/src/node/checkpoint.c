@@ -78,9 +78,11 @@ int srt_node_flushed(const seriatim_delivery *d)
 {
     int status = SERIATIM_OK;
     size_t i;
+    if (d->abandoned)
+        return SERIATIM_STALE;
     for (i = 0; d->kind == SERIATIM_RUN && i < d->count; i++) {
         const srt_checkpoint *c = d->jobs[i]->checkpoint;
-        if (c && (c->stale || (d->abandoned && c->confirmed < c->wanted)))
+        if (c && c->stale)
             return SERIATIM_STALE;
         if (c && c->confirmed < c->wanted)
             status = SERIATIM_AGAIN;

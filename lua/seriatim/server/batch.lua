@@ -123,7 +123,7 @@ function methods:checkpoint(id, count)
 end
 
 ---Waits until Redis has confirmed all checkpoints of the batch. nil and an error of the kind STALE: the run of an id is another's
----now, and what it still does is on its own.
+---now, or the end of a stop has handed it back, and what it still does is on its own.
 ---@return boolean? flushed
 ---@return seriatim.Error? err
 function methods:flush()

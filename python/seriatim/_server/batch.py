@@ -103,8 +103,9 @@ class Batch(Mapping[Id, list[Any]]):
 
     def flush(self) -> None:
         """
-        Waits until Redis has confirmed all checkpoints of the batch. Raises Stale where the run of an id is another's now: what
-        it still does is on its own. In an async perform use aflush, because this holds up the event loop.
+        Waits until Redis has confirmed all checkpoints of the batch. Raises Stale where the run of an id is another's now, or
+        the end of a stop has handed it back: what it still does is on its own. In an async perform use aflush, because this
+        holds up the event loop.
         """
         while not self._delivery.flush(_FLUSH_SLICE):
             pass

@@ -587,7 +587,9 @@ static VALUE runner_flush_delivery(VALUE self, VALUE delivery)
     if (flush.status == SERIATIM_CLOSED)
         srb_raise(flush.status, "the delivery is settled");
     if (flush.status != SERIATIM_OK)
-        srb_raise(flush.status, "a checkpoint was refused: the run is another's now");
+        srb_raise(
+            flush.status,
+            "the run is not this process's any more: another has taken it, or the end of a stop has handed it back");
     return Qnil;
 }
 

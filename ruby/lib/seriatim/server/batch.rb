@@ -75,7 +75,7 @@ module Seriatim
     end
 
     # Waits until Redis has confirmed all checkpoints of the batch.
-    # @raise [Stale] the run of an id is another's now: what it still does is on its own
+    # @raise [Stale] the run of an id is another's now, or the end of a stop has handed it back: what it still does is on its own
     def flush
       @execution.flush
       nil
