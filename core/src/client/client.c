@@ -240,9 +240,8 @@ int srt_client_layout_is_old(const seriatim_client *c, const srt_queue *queue)
                                                              c->unix_time < queue->read_at));
 }
 
-int srt_client_start(seriatim_client *c, const srt_operation *operation, size_t queue)
+static void client_prepare(seriatim_client *c, const srt_operation *operation, size_t queue)
 {
-    srt_queue *target = queue == SRT_NO_QUEUE ? NULL : srt_client_queue_at(c, queue);
     c->operation = operation;
     c->queue = queue;
     c->begun++;
@@ -253,20 +252,39 @@ int srt_client_start(seriatim_client *c, const srt_operation *operation, size_t 
     c->spent_ms = 0;
     c->sleep_ms = -1;
     c->pause_ms = 0;
-    c->stale = target && (operation->fresh ||
-                          (operation->rereads ? srt_client_layout_is_old(c, target) : target->generation == 0));
-    if (!target && queue != SRT_NO_QUEUE)
-        srt_client_fail(c, SERIATIM_INVALID);
-    else if (!c->stale)
-        operation->send(c, target);
+    c->stale = 0;
+}
+
+static int client_prepared(seriatim_client *c)
+{
     client_settle(c);
     return c->status == SERIATIM_AGAIN ? SERIATIM_OK : c->status;
 }
 
-int srt_client_begin_plain(seriatim_client *c, const srt_operation *operation, size_t queue)
+int srt_client_start(seriatim_client *c, const srt_operation *operation, size_t queue)
+{
+    srt_queue *target = srt_client_queue_at(c, queue);
+    client_prepare(c, operation, queue);
+    c->stale = target && (operation->fresh ||
+                          (operation->rereads ? srt_client_layout_is_old(c, target) : target->generation == 0));
+    if (!target)
+        srt_client_fail(c, SERIATIM_INVALID);
+    else if (!c->stale)
+        operation->send(c, target);
+    return client_prepared(c);
+}
+
+int srt_client_start_alone(seriatim_client *c, const srt_operation *operation)
+{
+    client_prepare(c, operation, SRT_NO_QUEUE);
+    operation->send(c, NULL);
+    return client_prepared(c);
+}
+
+int srt_client_begin_alone(seriatim_client *c, const srt_operation *operation)
 {
     int status = srt_client_begin(c);
-    return status == SERIATIM_OK ? srt_client_start(c, operation, queue) : status;
+    return status == SERIATIM_OK ? srt_client_start_alone(c, operation) : status;
 }
 
 int srt_client_turn_to(seriatim_client *c, size_t queue)

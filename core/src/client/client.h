@@ -248,10 +248,12 @@ void srt_client_on_free(seriatim_client *c, void (*release)(seriatim_client *c))
 
 /* Frees the last operation's results. INVALID while one is under way. */
 int srt_client_begin(seriatim_client *c);
-/* OK: it is under way. INVALID: no such queue. NOMEM. */
+/* OK: it is under way. INVALID: no such queue, SRT_NO_QUEUE among them. NOMEM. */
 int srt_client_start(seriatim_client *c, const srt_operation *operation, size_t queue);
-/* srt_client_begin and srt_client_start, for an operation without a state. */
-int srt_client_begin_plain(seriatim_client *c, const srt_operation *operation, size_t queue);
+/* The same for an operation that belongs to no queue. */
+int srt_client_start_alone(seriatim_client *c, const srt_operation *operation);
+/* srt_client_begin and srt_client_start_alone, for an operation without a state. */
+int srt_client_begin_alone(seriatim_client *c, const srt_operation *operation);
 /* OK, or INVALID: the client got no random bytes, so shards cannot tell its requests from those of other clients. */
 int srt_client_check_identity(seriatim_client *c);
 /* The queue with this number, or NULL (the error says so). */

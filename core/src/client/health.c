@@ -133,7 +133,7 @@ int seriatim_health_begin(seriatim_client *c)
     h->result.append_only = h->result.replicas = -1;
     h->info = "";
     srt_arena_init(&h->memory, c->mem);
-    return srt_client_start(c, &operation, SRT_NO_QUEUE);
+    return srt_client_start_alone(c, &operation);
 }
 
 static const health_state *health_of(const seriatim_client *c)

@@ -73,7 +73,7 @@ int seriatim_ick_send(seriatim_client *c)
     memset(s->results, 0, (s->count + 1) * sizeof *s->results);
     for (i = 0; i < s->count; i++)
         s->calls[i].result = &s->results[i];
-    return srt_client_start(c, &ick_operation, SRT_NO_QUEUE);
+    return srt_client_start_alone(c, &ick_operation);
 }
 
 const seriatim_ick_result *seriatim_ick_results(const seriatim_client *c, size_t *count)

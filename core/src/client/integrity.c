@@ -199,7 +199,8 @@ int seriatim_check_begin(seriatim_client *c, size_t queue, int repair)
     srt_bytes_init(&k->name, c->mem);
     srt_arena_init(&k->memory, c->mem);
     srt_arena_init(&k->results, c->mem);
-    return srt_client_start(c, queue == SERIATIM_NO_QUEUE ? &of_namespace : &of_queue, queue);
+    return queue == SERIATIM_NO_QUEUE ? srt_client_start_alone(c, &of_namespace)
+                                      : srt_client_start(c, &of_queue, queue);
 }
 
 static const integrity_state *integrity_of(const seriatim_client *c)

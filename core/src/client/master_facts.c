@@ -160,7 +160,7 @@ int srt_master_facts_begin(seriatim_client *c)
     if (status != SERIATIM_OK)
         return status;
     srt_arena_init(&((facts_state *)c->state)->memory, c->mem);
-    return srt_client_start(c, &operation, SRT_NO_QUEUE);
+    return srt_client_start_alone(c, &operation);
 }
 
 const srt_master_facts *srt_master_facts_result(const seriatim_client *c, size_t *count)

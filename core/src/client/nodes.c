@@ -168,7 +168,7 @@ int seriatim_nodes_begin(seriatim_client *c)
         return status;
     n = c->state;
     srt_arena_init(&n->memory, c->mem);
-    return srt_client_start(c, &operation, SRT_NO_QUEUE);
+    return srt_client_start_alone(c, &operation);
 }
 
 const seriatim_living_node *seriatim_nodes_result(const seriatim_client *c, size_t *count)

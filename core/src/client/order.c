@@ -71,7 +71,7 @@ int seriatim_order_begin(seriatim_client *c, const char *node, size_t len, int o
         c->state = NULL;
         return srt_fail_plain(&c->error, SERIATIM_NOMEM);
     }
-    return srt_client_start(c, &operation, SRT_NO_QUEUE);
+    return srt_client_start_alone(c, &operation);
 }
 
 int seriatim_order_result(const seriatim_client *c)

@@ -73,7 +73,7 @@ int srt_queues_begin(seriatim_client *c, srt_queue_names *found, int64_t ms)
     srt_queue_names_init(&q->own, c->mem);
     q->found = found ? found : &q->own;
     q->until_ms = ms < SRT_QUEUES_ALL ? srt_clock_ms() + ms : SRT_QUEUES_ALL;
-    return srt_client_start(c, &operation, SRT_NO_QUEUE);
+    return srt_client_start_alone(c, &operation);
 }
 
 int seriatim_queues_begin(seriatim_client *c)

@@ -19,5 +19,6 @@ static int layout_on_reply(seriatim_client *c, srt_request *request, const srt_r
 int seriatim_layout_begin(seriatim_client *c, size_t queue)
 {
     static const srt_operation operation = {.fresh = 1, .creates = 1, .send = layout_send, .on_reply = layout_on_reply};
-    return srt_client_begin_plain(c, &operation, queue);
+    int status = srt_client_begin(c);
+    return status == SERIATIM_OK ? srt_client_start(c, &operation, queue) : status;
 }

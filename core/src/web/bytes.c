@@ -98,7 +98,7 @@ static int bytes_begin(seriatim_client *c, srt_web *w)
     static const srt_operation operation = {
         .send = bytes_send, .on_reply = bytes_on_reply, .on_refused = bytes_on_refused};
     (void)w;
-    return srt_client_begin_plain(c, &operation, SRT_NO_QUEUE);
+    return srt_client_begin_alone(c, &operation);
 }
 
 int srt_web_bytes_next(seriatim_client *c, srt_web *w)

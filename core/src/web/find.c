@@ -51,7 +51,7 @@ int srt_web_layout_begin(seriatim_client *c, srt_web *w)
         return status;
     l = c->state;
     l->name = w->worker;
-    return srt_client_start(c, &operation, SRT_NO_QUEUE);
+    return srt_client_start_alone(c, &operation);
 }
 
 int srt_web_layout_found(const seriatim_client *c)

@@ -159,7 +159,7 @@ static int history_begin(seriatim_client *c, srt_web *w)
     static const srt_operation operation = {
         .send = history_send, .on_reply = history_on_reply, .on_refused = history_on_refused};
     (void)w;
-    return srt_client_begin_plain(c, &operation, SRT_NO_QUEUE);
+    return srt_client_begin_alone(c, &operation);
 }
 
 static int history_read(srt_web *w)

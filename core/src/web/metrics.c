@@ -72,7 +72,7 @@ static int runs_read(seriatim_client *c, srt_web *w)
     runs->begun = 0;
     runs->rows = rows;
     w->page = runs;
-    return srt_client_begin_plain(c, &operation, SRT_NO_QUEUE);
+    return srt_client_begin_alone(c, &operation);
 }
 
 /* The figures of all queues in two steps, then their run times. */

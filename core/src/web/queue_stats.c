@@ -428,7 +428,7 @@ int srt_web_queue_stats_begin(seriatim_client *c, srt_web *w, const seriatim_tex
         c->state = NULL;
         return srt_fail_plain(&c->error, SERIATIM_NOMEM);
     }
-    return srt_client_start(c, &operation, SRT_NO_QUEUE);
+    return srt_client_start_alone(c, &operation);
 }
 
 /* What the last snapshot found, if it was a large one and a moment ago. */

@@ -110,7 +110,7 @@ static int running_begin(seriatim_client *c, srt_web *w)
     if (!page->ids)
         return srt_fail_plain(&c->error, SERIATIM_NOMEM);
     memset(page->ids, 0, (size_t)page->limit * sizeof *page->ids);
-    return srt_client_begin_plain(c, &operation, SRT_NO_QUEUE);
+    return srt_client_begin_alone(c, &operation);
 }
 
 int srt_web_running_next(seriatim_client *c, srt_web *w)

@@ -98,7 +98,7 @@ static int measure_ask(seriatim_client *c, srt_web *w)
         return srt_fail_plain(&c->error, SERIATIM_NOMEM);
     memset(w->sampling, 0, sizeof *w->sampling);
     w->sampled_at = c->unix_time;
-    return srt_client_begin_plain(c, &measure_lease, SRT_NO_QUEUE);
+    return srt_client_begin_alone(c, &measure_lease);
 }
 
 /* The lease, then the steps of srt_web_queue_stats_all, then the samples. */
@@ -116,5 +116,5 @@ int srt_web_sample_next(seriatim_client *c, srt_web *w)
     if (status != SRT_WEB_DONE)
         return status;
     w->sampling->written = 1;
-    return srt_client_begin_plain(c, &measure_rows, SRT_NO_QUEUE);
+    return srt_client_begin_alone(c, &measure_rows);
 }
