@@ -585,9 +585,13 @@ int seriatim_delivery_kind_of(const seriatim_delivery *delivery);
 size_t seriatim_delivery_worker(const seriatim_delivery *delivery); /* its number, from seriatim_runner_worker */
 unsigned seriatim_delivery_shard(const seriatim_delivery *delivery);
 size_t seriatim_delivery_size(const seriatim_delivery *delivery);
+/* The i-th id, from 0; NULL: there are fewer. */
 const seriatim_claimed *seriatim_delivery_job(const seriatim_delivery *delivery, size_t i);
 
-/* Set the outcome of the i-th id. The last call counts; an id without an outcome is released. Return OK or NOMEM. */
+/*
+ * Set the outcome of the i-th id. The last call counts; an id without an outcome is released. Return OK, NOMEM, or
+ * INVALID: there is no i-th id.
+ */
 int seriatim_delivery_done(seriatim_delivery *delivery, size_t i);
 /*
  * retry_in: seconds until the next run, clamped to 0..100 years; NaN counts as 0. The first 64 KiB of the error are
@@ -598,7 +602,7 @@ int seriatim_delivery_release(seriatim_delivery *delivery, size_t i);
 /*
  * The id has neither ended nor failed: what is left of it waits for `seconds` (0 to 100 years), as after a failure,
  * with the retry_count that it has. payload: the bytes that the first payload that is left becomes, copied here, at
- * most 1 MiB; it keeps its score and its arrival. NULL: it stays. OK, NOMEM, or INVALID: seconds or len is out of
+ * most 1 MiB; it keeps its score and its arrival. NULL: it stays. OK, NOMEM, or INVALID: seconds, len or i is out of
  * range, and the outcome is what it was.
  */
 int seriatim_delivery_snooze(seriatim_delivery *delivery, size_t i, double seconds, const char *payload, size_t len);
@@ -777,6 +781,7 @@ int seriatim_runner_withdraw(seriatim_runner *runner, size_t worker, seriatim_er
 /*
  * Before start: makes a fixed group of shards with a scheduler and threads of its own; *group is its number. If no
  * group is made, the living nodes divide all shards evenly among themselves, and the shards of this node form group 0.
+ * INVALID: the message names what is wrong, or says that the runner was started.
  */
 int seriatim_runner_group(seriatim_runner *runner, int scheduler, const seriatim_shard *shards, size_t count,
                           size_t *group, seriatim_error *error);
@@ -786,19 +791,23 @@ int seriatim_runner_group(seriatim_runner *runner, int scheduler, const seriatim
  */
 int seriatim_runner_start(seriatim_runner *runner, seriatim_error *error);
 
-/* Any thread, at any time: */
+/*
+ * Any thread, at any time. A runner has no group before seriatim_runner_start, and after it failed. Of a group that it
+ * does not have nothing can be taken (INVALID), there are no candidates, the descriptor is -1, and the functions that
+ * wait return at once.
+ */
 
 /*
  * Takes the next delivery of a group. OK; AGAIN: none is ready, wait; CLOSED: there will be no more, the calling thread
- * may end.
+ * may end; INVALID: there is no such group.
  */
 int seriatim_runner_take(seriatim_runner *runner, size_t group, seriatim_delivery **delivery);
-/* Hands a delivery back with its outcomes and frees it. Always returns OK. */
+/* Hands a delivery back with its outcomes and frees it. Always returns OK. NULL: nothing happens. */
 int seriatim_runner_settle(seriatim_runner *runner, seriatim_delivery *delivery);
 /* Settles `settled` (unless it is NULL), then takes the next delivery; returns what seriatim_runner_take returns. */
 int seriatim_runner_settle_and_take(seriatim_runner *runner, seriatim_delivery *settled, size_t group,
                                     seriatim_delivery **next);
-/* Moves the end of an id's time to run to `seconds` from now. */
+/* Moves the end of an id's time to run to `seconds` from now. OK, NOMEM, or INVALID: there is no i-th id. */
 int seriatim_runner_extend(seriatim_runner *runner, seriatim_delivery *delivery, size_t i, double seconds);
 /*
  * The first `count` payloads of the i-th id, in the order of seriatim_claimed, are done, whatever becomes of the id:
@@ -832,7 +841,7 @@ void seriatim_runner_flush_end(seriatim_runner *runner, seriatim_flush *flush);
  * After AGAIN: wait until the descriptor of the group is readable, or until a time of your choice, then call clear
  * once, whatever ended the wait, and take again.
  */
-int seriatim_runner_fd(const seriatim_runner *runner, size_t group);
+int seriatim_runner_fd(seriatim_runner *runner, size_t group);
 void seriatim_runner_clear(seriatim_runner *runner, size_t group);
 /*
  * The same for a thread that waits by itself, so that one thread is woken at a time. wait_begin registers the caller

@@ -7,6 +7,7 @@
 
 #include <stdio.h>
 #include <string.h>
+#include <sys/resource.h>
 
 #include "seriatim.h"
 
@@ -94,12 +95,108 @@ static void test_an_operation_of_one_queue_refuses_the_number_of_no_queue(void *
     assert_int_equal(seriatim_check_begin(client, SERIATIM_NO_QUEUE, 0), SERIATIM_OK);
 }
 
+/* ---- Runners --------------------------------------------------------------------------------- */
+
+static seriatim_runner *new_runner(void)
+{
+    seriatim_node_settings node;
+    seriatim_queue_settings settings;
+    seriatim_runner *runner;
+    seriatim_error error;
+    size_t worker;
+    memset(&node, 0, sizeof node);
+    node.id = "n1";
+    node.lease_ms = 10000;
+    node.poll_ms = 1000;
+    node.threads = 1;
+    seriatim_queue_settings_init(&settings);
+    settings.name = "Q";
+    settings.name_len = 1;
+    assert_int_equal(seriatim_runner_new(&node, NOWHERE, &runner, &error), SERIATIM_OK);
+    assert_int_equal(seriatim_runner_worker(runner, &settings, &worker, &error), SERIATIM_OK);
+    return runner;
+}
+
+static void has_no_group(seriatim_runner *runner, size_t group)
+{
+    const seriatim_shard shard = {0, 0};
+    seriatim_candidate candidate;
+    seriatim_delivery *delivery;
+    seriatim_waiter *waiter;
+    assert_int_equal(seriatim_runner_take(runner, group, &delivery), SERIATIM_INVALID);
+    assert_int_equal(seriatim_runner_take_from(runner, group, shard, &delivery), SERIATIM_INVALID);
+    assert_int_equal(seriatim_runner_settle_and_take(runner, NULL, group, &delivery), SERIATIM_INVALID);
+    assert_int_equal(seriatim_runner_candidates(runner, group, &candidate, 1), 0);
+    assert_int_equal(seriatim_runner_fd(runner, group), -1);
+    assert_int_equal(seriatim_runner_wait_begin(runner, group, &waiter), -1);
+    seriatim_runner_wait_end(runner, group, waiter);
+    seriatim_runner_wait(runner, group, -1);
+    seriatim_runner_clear(runner, group);
+}
+
+static void test_a_runner_that_is_not_started_has_no_group(void **state)
+{
+    seriatim_runner *runner = new_runner();
+    seriatim_event event;
+    char unfinished[128];
+    (void)state;
+    has_no_group(runner, 0);
+    assert_int_equal(seriatim_runner_stats_now(runner).shards, 0);
+    assert_int_equal(seriatim_runner_unfinished(runner, unfinished, sizeof unfinished), 0);
+    assert_int_equal(seriatim_runner_event(runner, &event), SERIATIM_AGAIN);
+    assert_int_equal(seriatim_runner_asked(runner), SERIATIM_ORDER_NONE);
+    assert_int_equal(seriatim_runner_settle(runner, NULL), SERIATIM_OK);
+    seriatim_runner_pulse(runner);
+    seriatim_runner_wake_all(runner);
+    seriatim_runner_free(runner);
+}
+
+static void test_a_runner_whose_start_failed_has_no_group(void **state)
+{
+    seriatim_runner *runner = new_runner();
+    struct rlimit before, none = {0, 0};
+    seriatim_delivery *delivery;
+    seriatim_error error;
+    int status;
+    (void)state;
+    assert_int_equal(getrlimit(RLIMIT_NOFILE, &before), 0);
+    none.rlim_max = before.rlim_max;
+    assert_int_equal(setrlimit(RLIMIT_NOFILE, &none), 0);
+    status = seriatim_runner_start(runner, &error);
+    assert_int_equal(setrlimit(RLIMIT_NOFILE, &before), 0);
+    assert_int_equal(status, SERIATIM_IO);
+    has_no_group(runner, 0);
+    assert_int_equal(seriatim_runner_start(runner, &error), SERIATIM_OK);
+    assert_int_equal(seriatim_runner_take(runner, 0, &delivery), SERIATIM_AGAIN);
+    seriatim_runner_free(runner);
+}
+
+static void test_a_runner_refuses_the_number_of_a_group_that_it_does_not_have(void **state)
+{
+    seriatim_runner *runner = new_runner();
+    const seriatim_shard shard = {0, 0};
+    seriatim_delivery *delivery;
+    seriatim_error error;
+    size_t group;
+    (void)state;
+    assert_int_equal(seriatim_runner_start(runner, &error), SERIATIM_OK);
+    assert_int_equal(seriatim_runner_take(runner, 0, &delivery), SERIATIM_AGAIN);
+    has_no_group(runner, 1);
+    has_no_group(runner, 7);
+    assert_int_equal(seriatim_runner_group(runner, SERIATIM_LAG, &shard, 1, &group, &error), SERIATIM_INVALID);
+    assert_string_equal(error.message, "groups are made before the runner is started");
+    seriatim_runner_free(runner);
+}
+
 #define CLIENT_TEST(name) cmocka_unit_test_setup_teardown(name, make_client, free_client)
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         CLIENT_TEST(test_an_operation_of_one_queue_refuses_the_number_of_no_queue),
+        cmocka_unit_test(test_a_runner_that_is_not_started_has_no_group),
+        cmocka_unit_test(test_a_runner_whose_start_failed_has_no_group),
+        cmocka_unit_test(test_a_runner_refuses_the_number_of_a_group_that_it_does_not_have),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

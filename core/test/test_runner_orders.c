@@ -350,6 +350,34 @@ static void test_r_checkpoint_7_a_flush_of_a_delivery_that_was_handed_back_is_st
     seriatim_link_free(link);
 }
 
+static void test_an_id_that_a_delivery_does_not_have_is_refused(void **state)
+{
+    seriatim_queue_settings q = queue_named("few", 1);
+    static const size_t place = 0;
+    size_t queue;
+    seriatim_link *link = connect_link(&q, &queue);
+    seriatim_runner *runner = runner_start("few", 10000, &q, 1);
+    seriatim_delivery *d;
+    (void)state;
+    team_push_for(link, queue, 0, 2, 1);
+    d = take(runner);
+    assert_null(seriatim_delivery_job(d, 1));
+    assert_int_equal(seriatim_delivery_done(d, 1), SERIATIM_INVALID);
+    assert_int_equal(seriatim_delivery_done(d, 77), SERIATIM_INVALID);
+    assert_int_equal(seriatim_delivery_fail(d, 1, "wrong", 5, 1), SERIATIM_INVALID);
+    assert_int_equal(seriatim_delivery_release(d, 1), SERIATIM_INVALID);
+    assert_int_equal(seriatim_delivery_snooze(d, 1, 1, NULL, 0), SERIATIM_INVALID);
+    assert_int_equal(seriatim_delivery_reject(d, 1, &place, 1, "wrong", 5), SERIATIM_INVALID);
+    assert_int_equal(seriatim_delivery_reject(d, 0, NULL, 1, "wrong", 5), SERIATIM_INVALID);
+    assert_int_equal(seriatim_runner_extend(runner, d, 1, 5), SERIATIM_INVALID);
+    assert_int_equal(seriatim_runner_checkpoint(runner, d, 1, 1), SERIATIM_INVALID);
+    assert_null(seriatim_runner_failure(runner, d, 1));
+    assert_int_equal(seriatim_delivery_fail(d, 0, NULL, 5, 1), SERIATIM_OK);
+    assert_int_equal(seriatim_runner_settle(runner, d), SERIATIM_OK);
+    seriatim_runner_free(runner);
+    seriatim_link_free(link);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -363,6 +391,7 @@ int main(void)
                                         tear_down),
         cmocka_unit_test_setup_teardown(test_r_checkpoint_7_a_flush_of_a_delivery_that_was_handed_back_is_stale, set_up,
                                         tear_down),
+        cmocka_unit_test_setup_teardown(test_an_id_that_a_delivery_does_not_have_is_refused, set_up, tear_down),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -201,7 +201,12 @@ int seriatim_runner_new(const seriatim_node_settings *settings, const char *url,
 int seriatim_runner_group(seriatim_runner *r, int scheduler, const seriatim_shard *shards, size_t count, size_t *group,
                           seriatim_error *error)
 {
-    return srt_node_group(r->node, scheduler, shards, count, group, error);
+    int status;
+    pthread_mutex_lock(&r->lock);
+    status = r->running ? srt_fail(error, SERIATIM_INVALID, "groups are made before the runner is started")
+                        : srt_node_group(r->node, scheduler, shards, count, group, error);
+    pthread_mutex_unlock(&r->lock);
+    return status;
 }
 
 static int pipe_failed(seriatim_error *error)
@@ -240,12 +245,10 @@ static int start_thread(seriatim_runner *r, seriatim_error *error)
     return srt_fail(error, SERIATIM_IO, "cannot start a thread: %s", srt_errno_text(code, text, sizeof text));
 }
 
-int seriatim_runner_start(seriatim_runner *r, seriatim_error *error)
+/* With the lock, which the new thread waits for. */
+static int runner_start(seriatim_runner *r, seriatim_error *error)
 {
-    int status;
-    if (r->running)
-        return srt_fail(error, SERIATIM_INVALID, "the runner was started already");
-    status = srt_node_start(r->node, srt_clock_ms(), error);
+    int status = srt_node_start(r->node, srt_clock_ms(), error);
     if (status == SERIATIM_OK)
         status = pipes_open(r, error);
     if (status == SERIATIM_OK)
@@ -254,6 +257,18 @@ int seriatim_runner_start(seriatim_runner *r, seriatim_error *error)
         r->running = 1;
     else
         pipes_close(r);
+    return status;
+}
+
+int seriatim_runner_start(seriatim_runner *r, seriatim_error *error)
+{
+    int status;
+    pthread_mutex_lock(&r->lock);
+    if (r->running)
+        status = srt_fail(error, SERIATIM_INVALID, "the runner was started already");
+    else
+        status = runner_start(r, error);
+    pthread_mutex_unlock(&r->lock);
     return status;
 }
 

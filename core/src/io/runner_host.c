@@ -28,6 +28,12 @@ static void runner_order(seriatim_runner *r)
         srt_pipe_notify(r->wake);
 }
 
+/* With the lock. Groups are known from the start of the runner on. */
+static int runner_has(const seriatim_runner *r, size_t group)
+{
+    return group < r->waiters_count;
+}
+
 static void runner_taken(seriatim_runner *r, size_t group, int status, seriatim_delivery *const *delivery,
                          int64_t now_us)
 {
@@ -60,10 +66,12 @@ int seriatim_runner_take(seriatim_runner *r, size_t group, seriatim_delivery **d
 int seriatim_runner_take_from(seriatim_runner *r, size_t group, seriatim_shard shard, seriatim_delivery **delivery)
 {
     int64_t now_us = srt_clock_us();
-    int status;
+    int status = SERIATIM_INVALID;
     pthread_mutex_lock(&r->lock);
-    status = srt_node_take_from(r->node, group, shard, now_us / 1000, delivery);
-    runner_taken(r, group, status, delivery, now_us);
+    if (runner_has(r, group)) {
+        status = srt_node_take_from(r->node, group, shard, now_us / 1000, delivery);
+        runner_taken(r, group, status, delivery, now_us);
+    }
     pthread_mutex_unlock(&r->lock);
     return status;
 }
@@ -72,7 +80,7 @@ size_t seriatim_runner_candidates(seriatim_runner *r, size_t group, seriatim_can
 {
     size_t count;
     pthread_mutex_lock(&r->lock);
-    count = srt_node_candidates(r->node, group, srt_clock_ms(), list, cap);
+    count = runner_has(r, group) ? srt_node_candidates(r->node, group, srt_clock_ms(), list, cap) : 0;
     pthread_mutex_unlock(&r->lock);
     return count;
 }
@@ -109,6 +117,8 @@ static void runner_settled(seriatim_runner *r, seriatim_delivery *delivery, int6
 int seriatim_runner_settle(seriatim_runner *r, seriatim_delivery *delivery)
 {
     int64_t now_us = srt_clock_us();
+    if (!delivery)
+        return SERIATIM_OK;
     pthread_mutex_lock(&r->lock);
     runner_settled(r, delivery, now_us);
     runner_hurry(r);
@@ -120,12 +130,16 @@ int seriatim_runner_settle_and_take(seriatim_runner *r, seriatim_delivery *settl
                                     seriatim_delivery **next)
 {
     int64_t now_us = srt_clock_us();
-    int status;
+    int status = SERIATIM_INVALID;
     pthread_mutex_lock(&r->lock);
     if (settled)
         runner_settled(r, settled, now_us);
-    status = srt_node_take(r->node, group, now_us / 1000, next);
-    runner_taken(r, group, status, next, now_us);
+    if (runner_has(r, group)) {
+        status = srt_node_take(r->node, group, now_us / 1000, next);
+        runner_taken(r, group, status, next, now_us);
+    } else if (settled) {
+        runner_hurry(r);
+    }
     pthread_mutex_unlock(&r->lock);
     return status;
 }
@@ -212,9 +226,13 @@ int seriatim_runner_flush(seriatim_runner *r, seriatim_delivery *delivery, int t
     return status;
 }
 
-int seriatim_runner_fd(const seriatim_runner *r, size_t group)
+int seriatim_runner_fd(seriatim_runner *r, size_t group)
 {
-    return srt_waiter_fd(&r->waiters[group], NULL);
+    int fd;
+    pthread_mutex_lock(&r->lock);
+    fd = runner_has(r, group) ? srt_waiter_fd(&r->waiters[group], NULL) : -1;
+    pthread_mutex_unlock(&r->lock);
+    return fd;
 }
 
 void seriatim_runner_clear(seriatim_runner *r, size_t group)
@@ -224,10 +242,13 @@ void seriatim_runner_clear(seriatim_runner *r, size_t group)
 
 int seriatim_runner_wait_begin(seriatim_runner *r, size_t group, seriatim_waiter **waiter)
 {
-    int fd;
+    int fd = -1;
+    *waiter = NULL;
     pthread_mutex_lock(&r->lock);
-    *waiter = srt_waiters_add(r->mem, &r->waiters[group]);
-    fd = srt_waiter_fd(&r->waiters[group], *waiter);
+    if (runner_has(r, group)) {
+        *waiter = srt_waiters_add(r->mem, &r->waiters[group]);
+        fd = srt_waiter_fd(&r->waiters[group], *waiter);
+    }
     pthread_mutex_unlock(&r->lock);
     return fd;
 }
@@ -235,9 +256,11 @@ int seriatim_runner_wait_begin(seriatim_runner *r, size_t group, seriatim_waiter
 void seriatim_runner_wait_end(seriatim_runner *r, size_t group, seriatim_waiter *waiter)
 {
     pthread_mutex_lock(&r->lock);
-    srt_waiters_remove(&r->waiters[group], waiter);
-    if (r->node->groups[group].waiting > 0)
-        r->node->groups[group].waiting--;
+    if (runner_has(r, group)) {
+        srt_waiters_remove(&r->waiters[group], waiter);
+        if (r->node->groups[group].waiting > 0)
+            r->node->groups[group].waiting--;
+    }
     pthread_mutex_unlock(&r->lock);
 }
 
@@ -259,6 +282,8 @@ void seriatim_runner_wait(seriatim_runner *r, size_t group, int timeout_ms)
 {
     seriatim_waiter *waiter;
     struct pollfd fd = {seriatim_runner_wait_begin(r, group, &waiter), POLLIN, 0};
+    if (fd.fd < 0)
+        return;
     poll(&fd, 1, timeout_ms);
     seriatim_runner_wait_end(r, group, waiter);
 }

@@ -59,8 +59,8 @@ static void checkpoint_ask(srt_node *node, srt_checkpoint *c, int64_t now)
 
 int srt_checkpoint_want(srt_node *node, seriatim_delivery *d, size_t i, size_t count, int64_t now)
 {
-    srt_job *job = d->jobs[i];
-    if (d->kind != SERIATIM_RUN || count > job->record.count)
+    srt_job *job = i < d->count ? d->jobs[i] : NULL;
+    if (!job || d->kind != SERIATIM_RUN || count > job->record.count)
         return SERIATIM_INVALID;
     if (d->abandoned || count == 0 || (job->checkpoint && count <= job->checkpoint->wanted))
         return SERIATIM_OK;

@@ -31,7 +31,7 @@ size_t seriatim_delivery_size(const seriatim_delivery *d)
 
 const seriatim_claimed *seriatim_delivery_job(const seriatim_delivery *d, size_t i)
 {
-    return &d->jobs[i]->view;
+    return i < d->count ? &d->jobs[i]->view : NULL;
 }
 
 /* ---- Outcomes, in memory of their own, because other threads may use jobs of the same claim ---- */
@@ -70,6 +70,8 @@ static int compare_places(const void *left, const void *right)
 
 int seriatim_delivery_done(seriatim_delivery *d, size_t i)
 {
+    if (i >= d->count)
+        return SERIATIM_INVALID;
     outcome_clear(d->jobs[i]);
     d->jobs[i]->outcome = SRT_DONE;
     return SERIATIM_OK;
@@ -77,6 +79,8 @@ int seriatim_delivery_done(seriatim_delivery *d, size_t i)
 
 int seriatim_delivery_release(seriatim_delivery *d, size_t i)
 {
+    if (i >= d->count)
+        return SERIATIM_INVALID;
     outcome_clear(d->jobs[i]);
     return SERIATIM_OK;
 }
@@ -92,10 +96,11 @@ static int64_t seconds_to_us(double seconds)
 
 int seriatim_delivery_snooze(seriatim_delivery *d, size_t i, double seconds, const char *payload, size_t len)
 {
-    srt_job *job = d->jobs[i];
+    srt_job *job;
     char *text;
-    if (!(seconds >= 0 && seconds <= SRT_CENTURY_SECONDS) || (payload && len > MAX_PAYLOAD))
+    if (i >= d->count || !(seconds >= 0 && seconds <= SRT_CENTURY_SECONDS) || (payload && len > MAX_PAYLOAD))
         return SERIATIM_INVALID;
+    job = d->jobs[i];
     text = outcome_reserve(job, payload ? len : 0);
     if (!text)
         return SERIATIM_NOMEM;
@@ -118,6 +123,8 @@ int seriatim_delivery_snooze(seriatim_delivery *d, size_t i, double seconds, con
 static size_t error_length(const char *error, size_t len)
 {
     size_t cut = ERROR_BYTES;
+    if (!error)
+        return 0;
     if (len <= ERROR_BYTES)
         return len;
     while (cut > ERROR_BYTES - 3 && ((unsigned char)error[cut] & 0xC0) == 0x80)
@@ -127,8 +134,11 @@ static size_t error_length(const char *error, size_t len)
 
 int seriatim_delivery_fail(seriatim_delivery *d, size_t i, const char *error, size_t len, double retry_in)
 {
-    srt_job *job = d->jobs[i];
+    srt_job *job;
     char *text;
+    if (i >= d->count)
+        return SERIATIM_INVALID;
+    job = d->jobs[i];
     len = error_length(error, len);
     text = outcome_reserve(job, len);
     if (!text)
@@ -145,9 +155,12 @@ int seriatim_delivery_fail(seriatim_delivery *d, size_t i, const char *error, si
 int seriatim_delivery_reject(seriatim_delivery *d, size_t i, const size_t *places, size_t count, const char *reason,
                              size_t len)
 {
-    srt_job *job = d->jobs[i];
+    srt_job *job;
     size_t *kept;
     char *text;
+    if (i >= d->count || (count && !places))
+        return SERIATIM_INVALID;
+    job = d->jobs[i];
     len = error_length(reason, len);
     kept = outcome_reserve(job, len + count * sizeof *places);
     if (!kept)
@@ -449,9 +462,12 @@ void srt_node_settle(srt_node *node, seriatim_delivery *d, int64_t now)
 /* A job of its own that carries only the request to extend the time to run. */
 int srt_node_extend(srt_node *node, seriatim_delivery *d, size_t i, double seconds, int64_t now)
 {
-    const srt_job *job = d->jobs[i];
+    const srt_job *job;
     srt_claim *claim;
     srt_job *extend;
+    if (i >= d->count)
+        return SERIATIM_INVALID;
+    job = d->jobs[i];
     if (d->kind == SERIATIM_EXHAUSTED || d->abandoned)
         return SERIATIM_OK;
     claim = srt_alloc(node->mem, sizeof *claim);
@@ -488,7 +504,7 @@ int srt_node_extend(srt_node *node, seriatim_delivery *d, size_t i, double secon
 int srt_node_checkpoint(srt_node *node, seriatim_delivery *d, size_t i, size_t count, int64_t now)
 {
     int status = srt_checkpoint_want(node, d, i, count, now);
-    if (d->jobs[i]->checkpoint)
+    if (status == SERIATIM_OK && d->jobs[i]->checkpoint)
         srt_claim_part(d->shard, d->jobs[i]->claim);
     return status;
 }

@@ -59,7 +59,7 @@ static const char *failure_event(const srt_job *job)
 
 const char *srt_node_failure(srt_node *n, const seriatim_delivery *d, size_t i, int64_t now)
 {
-    return srt_node_may_log(n, d->shard->worker, now) ? failure_event(d->jobs[i]) : NULL;
+    return i < d->count && srt_node_may_log(n, d->shard->worker, now) ? failure_event(d->jobs[i]) : NULL;
 }
 
 /* One event for each second in which failures of a queue were not reported singly, with their count; the last one also
