@@ -6,7 +6,8 @@
  *     the object that failed, or in the seriatim_error that the caller passed; there is no global.
  *   - Times are int64_t: `*_ms` milliseconds, `*_us` microseconds. `now_ms` is any monotonic clock
  *     of the caller; Unix times come from Redis alone.
- *   - Bytes are (pointer, length) pairs, never NUL-terminated unless said.
+ *   - Bytes are (pointer, length) pairs, never NUL-terminated unless said. A list that is NULL while its count is
+ *     above 0 is INVALID.
  *   - A pointer that is returned is borrowed from its parent; the comment says until when.
  *     A pointer that is written through an out-argument belongs to the caller.
  *   - One object, one thread at a time. Different objects never share anything. The one exception

@@ -95,6 +95,103 @@ static void test_an_operation_of_one_queue_refuses_the_number_of_no_queue(void *
     assert_int_equal(seriatim_check_begin(client, SERIATIM_NO_QUEUE, 0), SERIATIM_OK);
 }
 
+/* ---- Texts and lists without a pointer ------------------------------------------------------- */
+
+static void test_an_action_refuses_texts_that_are_missing(void **state)
+{
+    static const seriatim_text none[2] = {{NULL, 3}, {NULL, 3}}, id_alone[2] = {{"a", 1}, {NULL, 3}};
+    static const char shards[] = "shards must be a whole number from 1 to 4096, not \"\"";
+    static const char force[] = "force must be the name of the queue that is to be deleted";
+    (void)state;
+    refused(seriatim_action_begin(client, queue, SERIATIM_DELETE, NULL, 3), "ids are missing");
+    refused(seriatim_action_begin(client, queue, SERIATIM_DELETE, none, 1), "ids[0] must be 1 to 1024 bytes, not 3");
+    refused(seriatim_action_begin(client, queue, SERIATIM_CANCEL, NULL, 1), "a handle is to be given");
+    refused(seriatim_action_begin(client, queue, SERIATIM_RESCHEDULE, NULL, 2), "a handle and a time is to be given");
+    refused(seriatim_action_begin(client, queue, SERIATIM_RESCHEDULE, none, 2), "at must be a finite number");
+    refused(seriatim_action_begin(client, queue, SERIATIM_RESHARD, NULL, 1), shards);
+    refused(seriatim_action_begin(client, queue, SERIATIM_RESHARD, none, 1), shards);
+    refused(seriatim_action_begin(client, queue, SERIATIM_DELETE_QUEUE, NULL, 1), force);
+    refused(seriatim_action_begin(client, queue, SERIATIM_DELETE_QUEUE, none, 1), force);
+    refused(seriatim_action_begin(client, queue, SERIATIM_DROP_PAYLOAD, NULL, 2),
+            "an id and one of its payloads are to be given");
+    assert_int_equal(seriatim_action_begin(client, queue, SERIATIM_DROP_PAYLOAD, id_alone, 2), SERIATIM_OK);
+}
+
+static void test_a_query_and_a_command_to_a_node_refuse_texts_that_are_missing(void **state)
+{
+    (void)state;
+    refused(begin_query(queue, SERIATIM_FETCH, NULL, 3), "ids are missing");
+    refused(seriatim_order_begin(client, NULL, 4, SERIATIM_ORDER_QUIET), "the id of the node is missing");
+    assert_null(seriatim_command_text(NULL));
+    assert_int_equal(seriatim_link_progress(link, 0, NULL, 5, -1), 0);
+}
+
+static void test_a_push_refuses_texts_that_are_missing(void **state)
+{
+    seriatim_job job;
+    (void)state;
+    seriatim_job_init(&job);
+    job.id = "a";
+    job.id_len = 1;
+    job.context_len = 4;
+    assert_int_equal(seriatim_push_begin(client, queue), SERIATIM_OK);
+    refused(seriatim_push_job(client, &job), "jobs[0]: context is missing");
+    assert_int_equal(seriatim_push_begin(client, queue), SERIATIM_OK);
+    refused(seriatim_push_outbox(client, NULL), "the name of an outbox must be 1 to 64 letters, digits, '-' or '_'");
+}
+
+static void test_a_call_of_a_set_refuses_texts_and_members_that_are_missing(void **state)
+{
+    static const seriatim_ick_member unset = {NULL, 4, 1};
+    const seriatim_text text = {NULL, 4};
+    seriatim_ick ick;
+    (void)state;
+    memset(&ick, 0, sizeof ick);
+    assert_int_equal(seriatim_ick_begin(client), SERIATIM_OK);
+    refused(seriatim_ick_add(client, &ick, NULL, 3), "ickadd: members are missing");
+    refused(seriatim_ick_send(client), "there are no calls of two-phase commit sets to send");
+    assert_int_equal(seriatim_ick_begin(client), SERIATIM_OK);
+    refused(seriatim_ick_commit(client, &ick, NULL, 3), "ickcommit: members are missing");
+    assert_int_equal(seriatim_ick_begin(client), SERIATIM_OK);
+    refused(seriatim_ick_exchange(client, &ick, 5, 0, NULL, 3), "ickexchange: members are missing");
+    assert_int_equal(seriatim_ick_begin(client), SERIATIM_OK);
+    refused(seriatim_ick_add(client, &ick, &unset, 1), "ickadd: member 1 is missing");
+    assert_int_equal(seriatim_ick_begin(client), SERIATIM_OK);
+    refused(seriatim_ick_import(client, &ick, text), "import: the key is missing");
+    ick.name = text;
+    assert_int_equal(seriatim_ick_begin(client), SERIATIM_OK);
+    refused(seriatim_ick_stats(client, &ick), "ickstats: the name is missing");
+}
+
+static void test_a_request_refuses_lists_that_are_missing(void **state)
+{
+    seriatim_web_settings settings;
+    seriatim_web_request request;
+    (void)state;
+    memset(&settings, 0, sizeof settings);
+    memset(&request, 0, sizeof request);
+    settings.host_count = 1;
+    refused(seriatim_web_begin(client, &settings, &request), "hosts are missing");
+    settings.host_count = 0;
+    settings.worker_count = 1;
+    refused(seriatim_web_begin(client, &settings, &request), "workers are missing");
+}
+
+static void test_a_sentinel_that_failed_without_a_reason_has_one(void **state)
+{
+    seriatim_sentinel *sentinel;
+    seriatim_address where;
+    seriatim_error error;
+    (void)state;
+    assert_int_equal(seriatim_sentinel_new(NULL, "redis+sentinel://h:1/m", &sentinel, &error), SERIATIM_OK);
+    seriatim_sentinel_begin(sentinel);
+    assert_int_equal(seriatim_sentinel_next(sentinel, &where), SERIATIM_OK);
+    seriatim_sentinel_failed(sentinel, NULL);
+    assert_int_equal(seriatim_sentinel_next(sentinel, &where), SERIATIM_IO);
+    assert_non_null(strstr(seriatim_sentinel_error(sentinel)->message, "h:1: it cannot be asked"));
+    seriatim_sentinel_free(sentinel);
+}
+
 /* ---- Runners --------------------------------------------------------------------------------- */
 
 static seriatim_runner *new_runner(void)
@@ -112,6 +209,8 @@ static seriatim_runner *new_runner(void)
     seriatim_queue_settings_init(&settings);
     settings.name = "Q";
     settings.name_len = 1;
+    assert_int_equal(seriatim_runner_new(&node, NULL, &runner, &error), SERIATIM_INVALID);
+    assert_string_equal(error.message, "the URL is missing");
     assert_int_equal(seriatim_runner_new(&node, NOWHERE, &runner, &error), SERIATIM_OK);
     assert_int_equal(seriatim_runner_worker(runner, &settings, &worker, &error), SERIATIM_OK);
     return runner;
@@ -179,6 +278,8 @@ static void test_a_runner_refuses_the_number_of_a_group_that_it_does_not_have(vo
     seriatim_error error;
     size_t group;
     (void)state;
+    assert_int_equal(seriatim_runner_group(runner, SERIATIM_LAG, NULL, 2, &group, &error), SERIATIM_INVALID);
+    assert_string_equal(error.message, "shards are missing");
     assert_int_equal(seriatim_runner_start(runner, &error), SERIATIM_OK);
     assert_int_equal(seriatim_runner_take(runner, 0, &delivery), SERIATIM_AGAIN);
     has_no_group(runner, 1);
@@ -194,6 +295,12 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         CLIENT_TEST(test_an_operation_of_one_queue_refuses_the_number_of_no_queue),
+        CLIENT_TEST(test_an_action_refuses_texts_that_are_missing),
+        CLIENT_TEST(test_a_query_and_a_command_to_a_node_refuse_texts_that_are_missing),
+        CLIENT_TEST(test_a_push_refuses_texts_that_are_missing),
+        CLIENT_TEST(test_a_call_of_a_set_refuses_texts_and_members_that_are_missing),
+        CLIENT_TEST(test_a_request_refuses_lists_that_are_missing),
+        cmocka_unit_test(test_a_sentinel_that_failed_without_a_reason_has_one),
         cmocka_unit_test(test_a_runner_that_is_not_started_has_no_group),
         cmocka_unit_test(test_a_runner_whose_start_failed_has_no_group),
         cmocka_unit_test(test_a_runner_refuses_the_number_of_a_group_that_it_does_not_have),

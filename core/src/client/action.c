@@ -391,8 +391,8 @@ static int action_take(seriatim_client *c, action_state *a, const seriatim_text 
     }
     if (!named || status != SERIATIM_OK)
         return status;
-    given->len = texts[1].len;
-    given->data = srt_arena_copy(&a->args, texts[1].data ? texts[1].data : "", given->len);
+    given->len = texts[1].data ? texts[1].len : 0;
+    given->data = srt_arena_copy(&a->args, given->len ? texts[1].data : "", given->len);
     return given->data ? SERIATIM_OK : srt_fail_plain(&c->error, SERIATIM_NOMEM);
 }
 

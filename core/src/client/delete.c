@@ -180,7 +180,8 @@ int srt_delete_begin(seriatim_client *c, size_t queue, const seriatim_text *forc
     delete_state *d;
     if (!named)
         return SERIATIM_INVALID;
-    if (count > 1 || (count == 1 && !srt_bytes_equal(&named->name, force->data, force->len)))
+    if (count > 1 ||
+        (count == 1 && (!force || !force->data || !srt_bytes_equal(&named->name, force->data, force->len))))
         return srt_fail(&c->error, SERIATIM_INVALID, "force must be the name of the queue that is to be deleted");
     d = srt_operator_state(c, sizeof *d);
     if (!d)

@@ -227,7 +227,7 @@ static int handle_begin(seriatim_client *c, size_t queue, int script, seriatim_t
 
 int srt_handle_read_time(seriatim_client *c, seriatim_text text, double *at)
 {
-    if (!srt_decimal_read(text.data, text.len, at))
+    if (!text.data || !srt_decimal_read(text.data, text.len, at))
         return srt_fail(&c->error, SERIATIM_INVALID, "at must be a finite number");
     return srt_check_unix_time(c, "", "at", "add them to the present time", *at);
 }
@@ -237,7 +237,7 @@ int srt_handle_begin(seriatim_client *c, size_t queue, int script, const seriati
     size_t wanted = script == srt_script_reschedule ? 2 : 1;
     double at = 0;
     int status = SERIATIM_OK;
-    if (count != wanted)
+    if (count != wanted || !texts)
         return srt_fail(&c->error, SERIATIM_INVALID, "a handle%s is to be given", wanted == 2 ? " and a time" : "");
     if (wanted == 2)
         status = srt_handle_read_time(c, texts[1], &at);

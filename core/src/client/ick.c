@@ -86,19 +86,22 @@ const seriatim_ick_result *seriatim_ick_results(const seriatim_client *c, size_t
 
 /* ---- The calls ------------------------------------------------------------------------------- */
 
-static int ick_check_size(seriatim_client *c, const char *call, const char *what, size_t len, size_t least, size_t most)
+static int ick_check_text(seriatim_client *c, const char *call, const char *what, seriatim_text text, size_t least,
+                          size_t most)
 {
-    if (len >= least && len <= most)
+    if (!text.data && text.len)
+        return srt_fail(&c->error, SERIATIM_INVALID, "%s: %s is missing", call, what);
+    if (text.len >= least && text.len <= most)
         return SERIATIM_OK;
     return srt_fail(&c->error, SERIATIM_INVALID, "%s: %s has %lu bytes; it must have %lu to %lu", call, what,
-                    (unsigned long)len, (unsigned long)least, (unsigned long)most);
+                    (unsigned long)text.len, (unsigned long)least, (unsigned long)most);
 }
 
 static int ick_check(seriatim_client *c, const char *call, const seriatim_ick *ick)
 {
-    int status = ick_check_size(c, call, "the name", ick->name.len, 0, SERIATIM_ICK_MAX_NAME);
+    int status = ick_check_text(c, call, "the name", ick->name, 0, SERIATIM_ICK_MAX_NAME);
     if (status == SERIATIM_OK && ick->consumer.data)
-        status = ick_check_size(c, call, "consumer", ick->consumer.len, 1, SERIATIM_ICK_MAX_CONSUMER);
+        status = ick_check_text(c, call, "consumer", ick->consumer, 1, SERIATIM_ICK_MAX_CONSUMER);
     if (status == SERIATIM_OK && ick->reserve_time != 0 && !(ick->reserve_time >= 0.1 && ick->reserve_time <= 86400))
         status = srt_fail(&c->error, SERIATIM_INVALID, "%s: reserve_time is %g; it must be 0.1 to 86400 seconds", call,
                           ick->reserve_time);
@@ -107,6 +110,9 @@ static int ick_check(seriatim_client *c, const char *call, const seriatim_ick *i
 
 static int ick_check_member(seriatim_client *c, ick_kind kind, size_t i, const seriatim_ick_member *member)
 {
+    if (!member->data && member->len)
+        return srt_fail(&c->error, SERIATIM_INVALID, "%s: member %lu is missing", ick_names[kind],
+                        (unsigned long)i + 1);
     if (member->len > SERIATIM_ICK_MAX_MEMBER)
         return srt_fail(&c->error, SERIATIM_INVALID, "%s: member %lu has %lu bytes; it must have at most %d",
                         ick_names[kind], (unsigned long)i + 1, (unsigned long)member->len, SERIATIM_ICK_MAX_MEMBER);
@@ -161,8 +167,11 @@ static int ick_append(seriatim_client *c, const seriatim_ick *ick, ick_kind kind
 static int ick_take_members(seriatim_client *c, ick_call *call, const seriatim_ick_member *members, size_t count)
 {
     ick_state *s = c->state;
-    seriatim_ick_member *copies = srt_arena_alloc(&s->memory, (count + 1) * sizeof *copies);
+    seriatim_ick_member *copies;
     size_t i;
+    if (count && !members)
+        return ick_refuse(s, srt_fail(&c->error, SERIATIM_INVALID, "%s: members are missing", ick_names[call->kind]));
+    copies = srt_arena_alloc(&s->memory, (count + 1) * sizeof *copies);
     if (!copies)
         return ick_nomem(c, s);
     for (i = 0; i < count; i++) {
@@ -239,7 +248,7 @@ int seriatim_ick_import(seriatim_client *c, const seriatim_ick *ick, seriatim_te
     int status = ick_append(c, ick, ICK_IMPORT, &call);
     ick_state *s = c->state;
     if (status == SERIATIM_OK)
-        status = ick_check_size(c, "import", "the key", key.len, 0, SERIATIM_ICK_MAX_NAME);
+        status = ick_check_text(c, "import", "the key", key, 0, SERIATIM_ICK_MAX_NAME);
     if (status != SERIATIM_OK)
         return s && ick_of(c) ? ick_refuse(s, status) : status;
     call->key.len = key.len;

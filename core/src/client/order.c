@@ -59,6 +59,8 @@ int seriatim_order_begin(seriatim_client *c, const char *node, size_t len, int o
         return status;
     if (order <= SERIATIM_ORDER_NONE || order > SERIATIM_ORDERS_COUNT)
         return srt_fail(&c->error, SERIATIM_INVALID, "there is no node command with the number %d", order);
+    if (len && !node)
+        return srt_fail(&c->error, SERIATIM_INVALID, "the id of the node is missing");
     o = srt_operator_state(c, sizeof *o);
     if (!o)
         return SERIATIM_NOMEM;

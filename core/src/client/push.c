@@ -101,7 +101,7 @@ int seriatim_push_outbox(seriatim_client *c, const char *name)
 {
     static const char allowed[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
     int status = push_check_open(c);
-    size_t len = strlen(name);
+    size_t len = name ? strlen(name) : 0;
     if (status != SERIATIM_OK)
         return status;
     if (len == 0 || len > SRT_OUTBOX_NAME || strspn(name, allowed) != len) {

@@ -419,7 +419,7 @@ static unsigned reshard_number(const seriatim_text *text)
 {
     unsigned number = 0;
     size_t i;
-    for (i = 0; i < text->len; i++) {
+    for (i = 0; text->data && i < text->len; i++) {
         if (text->data[i] < '0' || text->data[i] > '9' || i == 9)
             return 0;
         number = 10 * number + (unsigned)(text->data[i] - '0');
@@ -435,12 +435,12 @@ int srt_reshard_begin(seriatim_client *c, size_t queue, const seriatim_text *tex
                                             .on_awake = reshard_on_awake,
                                             .on_disconnected = reshard_on_disconnected,
                                             .release = reshard_release};
-    unsigned shards = count == 1 ? reshard_number(texts) : 0;
+    const seriatim_text none = {NULL, 0}, *given = count == 1 && texts ? texts : &none;
+    unsigned shards = reshard_number(given);
     reshard_state *s;
     if (shards < 1 || shards > SERIATIM_MAX_SHARDS)
         return srt_fail(&c->error, SERIATIM_INVALID, "shards must be a whole number from 1 to %d, not \"%.*s\"",
-                        SERIATIM_MAX_SHARDS, count == 1 ? (int)(texts->len < 40 ? texts->len : 40) : 0,
-                        count == 1 && texts->len ? texts->data : "");
+                        SERIATIM_MAX_SHARDS, (int)(given->len < 40 ? given->len : 40), given->data ? given->data : "");
     s = srt_operator_state(c, sizeof *s);
     if (!s)
         return SERIATIM_NOMEM;

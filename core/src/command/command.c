@@ -12,7 +12,7 @@ typedef struct command_text {
 const char *seriatim_command_text(const char *topic)
 {
     size_t i;
-    for (i = 0; i < sizeof command_texts / sizeof *command_texts; i++)
+    for (i = 0; topic && i < sizeof command_texts / sizeof *command_texts; i++)
         if (strcmp(command_texts[i].topic, topic) == 0)
             return command_texts[i].text;
     return NULL;

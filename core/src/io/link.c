@@ -168,7 +168,7 @@ const char *seriatim_link_url(const seriatim_link *link)
 
 int seriatim_link_progress(seriatim_link *link, int fd, const char *what, size_t len, int64_t total)
 {
-    return srt_progress_begin(&link->progress, fd, what, len, total);
+    return srt_progress_begin(&link->progress, fd, what, what ? len : 0, total);
 }
 
 const char *seriatim_link_address(const seriatim_link *link)

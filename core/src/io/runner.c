@@ -172,8 +172,11 @@ int seriatim_runner_new(const seriatim_node_settings *settings, const char *url,
 {
     const seriatim_allocator *mem =
         settings->options.allocator ? settings->options.allocator : seriatim_default_allocator();
-    seriatim_runner *r = srt_alloc(mem, sizeof *r);
+    seriatim_runner *r;
     int status;
+    if (!url)
+        return srt_fail(error, SERIATIM_INVALID, "the URL is missing");
+    r = srt_alloc(mem, sizeof *r);
     if (!r)
         return srt_fail_plain(error, SERIATIM_NOMEM);
     r->mem = mem;

@@ -154,7 +154,7 @@ void seriatim_sentinel_output(const seriatim_sentinel *s, const char **data, siz
 void seriatim_sentinel_failed(seriatim_sentinel *s, const char *why)
 {
     char *at;
-    snprintf(s->why, sizeof s->why, "%s", why);
+    snprintf(s->why, sizeof s->why, "%s", why ? why : "it cannot be asked");
     for (at = s->why; *at; at++)
         if ((unsigned char)*at < ' ')
             *at = '?';

@@ -257,6 +257,8 @@ int srt_node_group(srt_node *n, int scheduler, const seriatim_shard *shards, siz
     size_t i;
     if (scheduler < SERIATIM_LAG || scheduler > SERIATIM_PRIORITY)
         return srt_fail(error, SERIATIM_INVALID, "scheduler must be lag, seq or priority");
+    if (count && !shards)
+        return srt_fail(error, SERIATIM_INVALID, "shards are missing");
     for (i = 0; i < count; i++)
         if (shards[i].worker >= n->worker_count)
             return srt_fail(error, SERIATIM_INVALID, "the splitter named a shard of an unknown worker");

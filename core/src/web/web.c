@@ -112,18 +112,29 @@ static void web_go_on(seriatim_client *c)
         c->status = status;
 }
 
+static int web_check_lists(seriatim_client *c, const seriatim_web_settings *s)
+{
+    if (s->host_count && !s->hosts)
+        return srt_fail(&c->error, SERIATIM_INVALID, "hosts are missing");
+    if (s->worker_count && !s->workers)
+        return srt_fail(&c->error, SERIATIM_INVALID, "workers are missing");
+    return SERIATIM_OK;
+}
+
 int seriatim_web_begin(seriatim_client *c, const seriatim_web_settings *settings, const seriatim_web_request *request)
 {
     static const seriatim_web_settings defaults = {NULL, 0, NULL, 0, NULL, NULL, NULL, 0, 0, 0};
     srt_web *w;
     int status = srt_client_begin(c);
+    if (!settings)
+        settings = &defaults;
+    if (status == SERIATIM_OK)
+        status = web_check_lists(c, settings);
     if (status != SERIATIM_OK)
         return status;
     w = web_of(c);
     if (!w)
         return srt_fail_plain(&c->error, SERIATIM_NOMEM);
-    if (!settings)
-        settings = &defaults;
     c->limit_ms = SRT_WEB_LIMIT_MS;
     c->visitor = c->heard = 0;
     web_reset(w);
