@@ -220,8 +220,9 @@ typedef struct seriatim_options {
 
 /*
  * A client performs one operation at a time: begin it, drive the I/O until it ends, read the result. To begin one while
- * another is under way is INVALID. A client does no I/O itself: a link (below) does, or a host that has sockets of its
- * own.
+ * another is under way is INVALID. A client does no I/O itself: a link (below) does, and seriatim_link_client is its
+ * client. One that was made by seriatim_client_new has no link, and no function of this file does I/O for it: the
+ * bindings that have sockets of their own do (core/include/seriatim/binding/client.h, which is not installed).
  */
 typedef struct seriatim_client seriatim_client;
 
