@@ -264,7 +264,8 @@ static int layout_came(srt_node *n, srt_queue *queue, const srt_reply *reply, se
     queue->split_count = srt_queue_addressed(queue);
     if (queue->shards_count != queue->own.shards_count)
         srt_node_tell(n, SERIATIM_EVENT_WARNING, queue->shards_count,
-                      "queue \"%.*s\" has %u shards in Redis; shards_count = %lld only creates a queue",
+                      "queue \"%.*s\" has %u shards; this server says shards_count = %lld, which counts only when a "
+                      "queue is created: change the code, or run seriatim reshard",
                       (int)queue->name.len, queue->name.data, queue->shards_count, (long long)queue->own.shards_count);
     tell_of_settings(n, queue, "this server", &before);
     return SERIATIM_OK;
