@@ -227,6 +227,33 @@ static void test_forbidden_commands_make_health_unknown(void **state)
     close_queue(&f);
 }
 
+/* Redis refuses the first write of a script; before 7.2 it says ERR. */
+static void test_a_user_who_may_only_read_is_told_so(void **state)
+{
+    fixture f = open_queue(1, "merge"), limited = f;
+    seriatim_job job;
+    seriatim_error error;
+    char url[160];
+    (void)state;
+    REDIS("ACL SETUSER limited on >secret ~* &* +@all -@write +eval +evalsha");
+    snprintf(url, sizeof url, "unix://limited:secret@%s", server.socket);
+    assert_int_equal(seriatim_link_new(NULL, url, &limited.link, &error), SERIATIM_OK);
+    limited.client = seriatim_link_client(limited.link);
+    limited.queue = add_queue(limited.client, "Q", 1, 1, "merge");
+    assert_int_equal(metrics(&limited).length, 0);
+    seriatim_job_init(&job);
+    job.id = "a";
+    job.id_len = 1;
+    assert_int_equal(seriatim_push_begin(limited.client, limited.queue), SERIATIM_OK);
+    assert_int_equal(seriatim_push_job(limited.client, &job), SERIATIM_OK);
+    assert_int_equal(seriatim_push_send(limited.client), SERIATIM_OK);
+    assert_int_equal(drive(limited.link), SERIATIM_AUTH);
+    assert_non_null(strstr(seriatim_client_error(limited.client)->message, "its user may not write"));
+    seriatim_link_free(limited.link);
+    REDIS("ACL DELUSER limited");
+    close_queue(&f);
+}
+
 /* Redis-alikes that leave fields out, or a proxy that knows no INFO. */
 static void test_health_reads_incomplete_answers(void **state)
 {
@@ -272,6 +299,7 @@ int main(void)
         cmocka_unit_test(test_pages_are_in_byte_order),
         cmocka_unit_test(test_health_reports_how_redis_is_set_up),
         cmocka_unit_test(test_forbidden_commands_make_health_unknown),
+        cmocka_unit_test(test_a_user_who_may_only_read_is_told_so),
         cmocka_unit_test(test_health_reads_incomplete_answers),
     };
     return cmocka_run_group_tests(tests, start_server, stop_server);

@@ -68,6 +68,11 @@ static void test_f15_errors_have_their_status(void **state)
                  {"INPROG x", SERIATIM_LOADING},
                  {"IOERR x", SERIATIM_LOADING},
                  {"DENIED x", SERIATIM_AUTH},
+                 {"NOPERM x", SERIATIM_AUTH},
+                 {"ERR The user executing the script can't run this command or subcommand script: 0a", SERIATIM_AUTH},
+                 {"ERR Error running script (call to f_0a): @user_script:1: @user_script: 1: The user executing the "
+                  "script can't run this command or subcommand",
+                  SERIATIM_AUTH},
                  {"MOVED 1 a:1", SERIATIM_SERVER},
                  {"ERR Error running script (call to f_0a): @user_script:1: @user_script: 1: -OOM x", SERIATIM_FULL},
                  {"ERR Error running script (call to f_0a): @user_script:9: -READONLY x", SERIATIM_READONLY},
@@ -77,6 +82,30 @@ static void test_f15_errors_have_their_status(void **state)
     for (i = 0; i < sizeof table / sizeof *table; i++) {
         srt_token token = {SRT_ERROR, 0, table[i].text, strlen(table[i].text)};
         assert_int_equal(srt_reply_status(&token, NULL), table[i].status);
+    }
+}
+
+/* A wrong password is one matter, and a right that is missing another. */
+static void test_an_error_of_a_missing_right_says_so(void **state)
+{
+    static const struct {
+        const char *text, *before;
+    } table[] = {{"WRONGPASS x", "Redis refused the credentials"},
+                 {"NOAUTH x", "Redis refused the credentials"},
+                 {"NOPERM x", "Redis answers, but its user lacks a right"},
+                 {"NOPERM ACL failure in script: User u has no permissions to run the 'hset' command",
+                  "Redis answers, but its user may not write, or lacks another right"},
+                 {"ERR The user executing the script can't run this command or subcommand script: 0a",
+                  "Redis answers, but its user may not write, or lacks another right"}};
+    size_t i;
+    (void)state;
+    for (i = 0; i < sizeof table / sizeof *table; i++) {
+        srt_token token = {SRT_ERROR, 0, table[i].text, strlen(table[i].text)};
+        char want[256];
+        seriatim_error error;
+        assert_int_equal(srt_reply_status(&token, &error), SERIATIM_AUTH);
+        snprintf(want, sizeof want, "%s: %s", table[i].before, table[i].text);
+        assert_string_equal(error.message, want);
     }
 }
 
@@ -129,6 +158,7 @@ int main(void)
         cmocka_unit_test(test_a_command_has_exactly_these_bytes),
         cmocka_unit_test(test_f17_a_reply_cut_at_every_byte),
         cmocka_unit_test(test_f15_errors_have_their_status),
+        cmocka_unit_test(test_an_error_of_a_missing_right_says_so),
         cmocka_unit_test(test_absurd_sizes_end_the_connection),
         cmocka_unit_test(test_numbers_beyond_int64_end_the_connection),
     };

@@ -142,7 +142,7 @@ static void test_jobs_run_by_polling_without_channels(void **state)
     strcpy(everybody, team_url);
     snprintf(team_url, sizeof team_url, "unix://limited:secret@%s", team_redis.socket);
     team_start(&a, &j, "refused1", &q, 1);
-    assert_int_equal(warnings(a.runner, "poll_interval", 3), 1);
+    assert_int_equal(warnings(a.runner, "poll_interval: Redis answers, but its user lacks a right: NOPERM ", 3), 1);
     team_push(link, queue, 0, 25);
     assert_int_equal(warnings(a.runner, "", 2.5), 0);
     assert_int_equal(seen(&j), 25); /* five shards, none waits for the others' turns */

@@ -473,6 +473,29 @@ static void test_r_web_9_invalid_parameters_are_refused(void **state)
     shows("\"id\":\"Q\"");
 }
 
+/* The dashboard would measure the queues for their histories, which it leaves then. */
+static void test_a_redis_user_who_may_only_read_sees_the_pages_and_is_told_so_of_a_change(void **state)
+{
+    seriatim_error error;
+    char url[160];
+    (void)state;
+    open_browser();
+    push_ids(3);
+    seriatim_link_free(browser.link);
+    REDIS("ACL SETUSER limited on >secret ~* &* +@all -@write +eval +evalsha");
+    snprintf(url, sizeof url, "unix://limited:secret@%s", server.socket);
+    assert_int_equal(seriatim_link_new(NULL, url, &browser.link, &error), SERIATIM_OK);
+    browser.client = seriatim_link_client(browser.link);
+    get("/api/web/dashboard");
+    shows("\"name\":\"Q\"");
+    get("/api/web/Q/range_by_id");
+    shows("\"id\":\"1\"");
+    assert_int_equal(ask("POST", "/api/web/Q/delete", "{\"ids\":[\"1\"]}"), 503);
+    shows("Redis cannot be asked now: Redis answers, but its user may not write, or lacks another right; nothing was "
+          "changed");
+    REDIS("ACL DELUSER limited");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -487,6 +510,7 @@ int main(void)
         cmocka_unit_test(test_d7_no_file_outside_the_table_is_served),
         cmocka_unit_test(test_a_missing_slash_is_redirected),
         cmocka_unit_test(test_r_web_9_invalid_parameters_are_refused),
+        cmocka_unit_test(test_a_redis_user_who_may_only_read_sees_the_pages_and_is_told_so_of_a_change),
     };
     if (getenv("ONLY"))
         cmocka_set_test_filter(getenv("ONLY"));

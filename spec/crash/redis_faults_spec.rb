@@ -157,6 +157,7 @@ RSpec.describe "Trouble with Redis" do
     "NOAUTH Authentication required." => "AuthError",
     "WRONGPASS invalid username-password pair or user is disabled." => "AuthError",
     "NOPERM this user has no permissions to run the 'evalsha' command" => "AuthError",
+    "ERR The user executing the script can't run this command or subcommand script: 0f, on @user_script:1." => "AuthError",
     "DENIED Redis is running in protected mode because protected mode is enabled" => "AuthError",
     "MOVED 3999 127.0.0.1:6381" => "RedisError",
     "ASK 3999 127.0.0.1:6381" => "RedisError",

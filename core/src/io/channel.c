@@ -31,7 +31,7 @@ static void tell_of_wakes(seriatim_runner *r, const char *why)
     c->told = 1;
     srt_node_tell(
         r->node, SERIATIM_EVENT_WARNING, c->error.status,
-        "cannot subscribe to the wake-up channels, so new jobs are found only by polling every poll_interval: %.120s",
+        "cannot subscribe to the wake-up channels, so new jobs are found only by polling every poll_interval: %.250s",
         why);
 }
 
@@ -55,7 +55,7 @@ void srt_channel_lost(seriatim_runner *r, runner_channel *c, int64_t now)
 {
     const char *why = c->error.message[0] ? c->error.message : srt_transport_error(c->transport)->message;
     if (c->peer && (c->attempts == 0 || c->state == CHANNEL_OPEN))
-        srt_node_tell(r->node, SERIATIM_EVENT_WARNING, 0, "Redis: %.200s", why);
+        srt_node_tell(r->node, SERIATIM_EVENT_WARNING, 0, "Redis: %.400s", why);
     if (c == &r->wakes)
         tell_of_wakes(r, why);
     if (shares_master(r, c))

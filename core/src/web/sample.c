@@ -13,7 +13,7 @@ enum { MEASURE_LEASE, MEASURE_WRITE };
 static int measure_on_refused(seriatim_client *c, srt_request *r, const seriatim_error *error)
 {
     (void)r;
-    if (error->status != SERIATIM_NOMEM && error->status != SERIATIM_AUTH)
+    if (error->status != SERIATIM_NOMEM)
         return SERIATIM_OK;
     c->error = *error;
     return srt_client_fail(c, error->status);

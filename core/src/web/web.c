@@ -338,6 +338,9 @@ static void web_take_status(seriatim_client *c, srt_web *w, int status)
         srt_web_refuse(w, 503, "%s", c->error.message);
     else if (status == SERIATIM_CLOSED) /* nobody reads the answer, but the audit shows it */
         srt_web_refuse(w, 503, "%.100s", c->error.message);
+    else if (status == SERIATIM_AUTH) /* the credentials, or a right of its user, without the words of Redis */
+        srt_web_refuse(w, 503, "Redis cannot be asked now: %.*s", (int)strcspn(c->error.message, ":"),
+                       c->error.message);
     else
         srt_web_refuse(w, 503, "Redis cannot be asked now: %.100s", web_cause(c, status));
     web_take_failed_change(c, w);

@@ -291,11 +291,11 @@ int srt_reply_is_list(const srt_reply *reply, size_t count)
  * Redis before 7 wraps what refused a script's command: "ERR Error running script (call to f_...): @user_script: 1:
  * -OOM ...".
  */
-static const char *error_words(const srt_token *token)
+static const char *error_words(const char *data)
 {
     static const char wrap[] = "ERR Error running script";
-    const char *inner = strncmp(token->data, wrap, sizeof wrap - 1) == 0 ? strstr(token->data, ": -") : NULL;
-    return inner ? inner + 3 : token->data;
+    const char *inner = strncmp(data, wrap, sizeof wrap - 1) == 0 ? strstr(data, ": -") : NULL;
+    return inner ? inner + 3 : data;
 }
 
 static int is_first_word(const char *words, const char *word)
@@ -304,7 +304,18 @@ static int is_first_word(const char *words, const char *word)
     return strncmp(words, word, n) == 0 && (words[n] == '\0' || words[n] == ' ');
 }
 
-/* Scripts report errors of their commands with a longer text: only the first word decides. */
+/*
+ * What Redis says of a right that the user lacks, as words to put before it; NULL: it says something else. In a script
+ * that is ERR before Redis 7.2.
+ */
+static const char *lacks_right(const char *data)
+{
+    if (strstr(data, "The user executing the script can't ") || strstr(data, "ACL failure in script"))
+        return "Redis answers, but its user may not write, or lacks another right";
+    return is_first_word(error_words(data), "NOPERM") ? "Redis answers, but its user lacks a right" : NULL;
+}
+
+/* Scripts report errors of their commands with a longer text: only the first word decides, except of a right. */
 int srt_reply_status(const srt_token *token, seriatim_error *error)
 {
     static const struct {
@@ -322,7 +333,6 @@ int srt_reply_status(const srt_token *token, seriatim_error *error)
         {"BUSY", SERIATIM_LOADING},
         {"NOAUTH", SERIATIM_AUTH},
         {"WRONGPASS", SERIATIM_AUTH},
-        {"NOPERM", SERIATIM_AUTH},
         {"MISCONF", SERIATIM_READONLY},
         {"NOREPLICAS", SERIATIM_READONLY},
         {"UNBLOCKED", SERIATIM_READONLY},
@@ -331,11 +341,14 @@ int srt_reply_status(const srt_token *token, seriatim_error *error)
         {"IOERR", SERIATIM_LOADING},
         {"DENIED", SERIATIM_AUTH},
     };
+    const char *right;
     size_t i;
     if (token->type != SRT_ERROR)
         return SERIATIM_OK;
+    if ((right = lacks_right(token->data)) != NULL)
+        return srt_fail(error, SERIATIM_AUTH, "%s: %s", right, token->data);
     for (i = 0; i < sizeof words / sizeof *words; i++)
-        if (is_first_word(error_words(token), words[i].word))
+        if (is_first_word(error_words(token->data), words[i].word))
             return srt_fail(error, words[i].status, "%s: %s", seriatim_status_text(words[i].status), token->data);
     return srt_fail(error, SERIATIM_SERVER, "%s: %s", seriatim_status_text(SERIATIM_SERVER), token->data);
 }

@@ -24,11 +24,14 @@ function failure.misuse(raised)
   return type(raised) == "string" and (raised:match("^seriatim: ([^\n]*)") or raised:match("^[^\n]-:%d+: seriatim: ([^\n]*)")) or nil
 end
 
----What the command says of a Redis that cannot be reached. nil: the error is another.
+---What the command says of a Redis that cannot be used. nil: the error is another.
 ---@param raised any
 ---@return string?
 function failure.no_redis(raised)
-  return errors.is(raised) and NO_REDIS[raised.kind] and ("no Redis: %s"):format(raised.message) or nil
+  if not errors.is(raised) or not NO_REDIS[raised.kind] then
+    return nil
+  end
+  return raised.kind == "AUTH" and raised.message or ("no Redis: %s"):format(raised.message) -- AUTH: Redis answers
 end
 
 return failure

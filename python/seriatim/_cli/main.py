@@ -37,7 +37,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return refuse_application(error)
     except Invalid as error:
         return complain(USAGE, str(error), "see seriatim help")
-    except (ConnectionError, AuthError, NotReady) as error:
+    except AuthError as error:  # Redis answers
+        return complain(NO_REDIS, str(error))
+    except (ConnectionError, NotReady) as error:
         return complain(NO_REDIS, f"no Redis: {error}")
     except Error as error:
         return complain(CRASHED, str(error))

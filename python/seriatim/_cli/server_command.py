@@ -205,6 +205,7 @@ def final(error: BaseException, code: int) -> int:
     if code == CRASHED:
         print(_log.printable_lines("".join(traceback.format_exception(error)).rstrip("\n")), file=sys.stderr)
     else:
-        print("seriatim:", _log.one_line(f"no Redis: {error}" if code == NO_REDIS else error), file=sys.stderr)
+        silent = code == NO_REDIS and not isinstance(error, AuthError)  # Redis does not answer
+        print("seriatim:", _log.one_line(f"no Redis: {error}" if silent else error), file=sys.stderr)
     limit_exit(code, 5)
     return code

@@ -48,7 +48,9 @@ module Seriatim
       complain(USAGE, e.message.sub(/\s+Did you mean\?\s+(\S{2,}).*\z/m, ' (did you mean --\1?)'), "see seriatim help")
     rescue UsageError, Invalid => e
       complain(USAGE, e.message, "see seriatim help")
-    rescue ConnectionError, AuthError, NotReady => e
+    rescue AuthError => e # Redis answers
+      complain(NO_REDIS, e.message)
+    rescue ConnectionError, NotReady => e
       complain(NO_REDIS, "no Redis: #{e.message}")
     rescue Error => e
       complain(CRASHED, e.message)

@@ -108,7 +108,8 @@ module Seriatim
 
       def final(error, code)
         Log.write(Logger::FATAL, "exit", code == USAGE ? error.message : Log.describe(error))
-        warn "seriatim: #{Log.one_line("#{"no Redis: " if code == NO_REDIS}#{error.message}")}" unless code == CRASHED
+        silent = code == NO_REDIS && !error.is_a?(AuthError) # Redis does not answer
+        warn "seriatim: #{Log.one_line("#{"no Redis: " if silent}#{error.message}")}" unless code == CRASHED
         warn Log.printable_lines(error.full_message(highlight: false)) if code == CRASHED
         code
       end
