@@ -606,6 +606,24 @@ describe("seriatim-lua web", function()
     end
   end)
 
+  it("D9 reads a head of the greatest size in time linear in it", function()
+    local running, port = served("--port", "0")
+    local space = (" \t"):rep(8000)
+    local cases = {
+      ["400 Bad Request"] = { "X:" .. space .. "\1", "X:a" .. space .. "b\127", "X" .. space, ("X"):rep(16000) .. " " },
+      ["200 OK"] = { "X:" .. space, "X:a" .. space .. "b", ("X:\r\n"):rep(4000) .. "X:" },
+    }
+    for status, heads in pairs(cases) do
+      for place, fields in ipairs(heads) do
+        local began = native.now_ms()
+        local answer = line(port, "GET /livez" .. CLOSE .. fields .. "\r\n\r\n")
+        assert.same({ place, "HTTP/1.1 " .. status }, { place, answer })
+        assert.is_true(native.now_ms() - began < 2000)
+      end
+    end
+    running:stop()
+  end)
+
   it("D9 D11 refuses what is malformed or too long", function()
     local running, port = served("--port", "0")
     local cases = {

@@ -922,6 +922,16 @@ def test_the_command_refuses_what_is_no_request(standing: Any) -> None:
         assert b"Content-Security-Policy" in answer and b"FLUSH" not in answer
 
 
+def test_d9_the_command_reads_a_head_of_the_greatest_size_in_time_linear_in_it(standing: Any) -> None:
+    site, _ = standing()
+    space = b" \t" * 32_000
+    for fields in (b"X:" + space + b"\x01", b"X:a" + space + b"b\x7f", b"X" + space, b"X:" + space, b"X" * 64_000 + b" ", b"X:\r\n" * 90 + b"X:"):
+        began = time.monotonic()
+        answer = site.raw(b"GET /livez HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n" + fields + b"\r\n\r\n")
+        assert answer.startswith(b"HTTP/1.1 ")
+        assert time.monotonic() - began < 2
+
+
 class Visitor:
     """A connection to a server in this process."""
 

@@ -117,6 +117,18 @@ RSpec.describe "seriatim web", limit: 120 do
     end
   end
 
+  it "D9 reads a head of the greatest size in time linear in it" do
+    space = " \t" * 8_000
+    served("--port", "0") do |_, port|
+      { "X:#{space}\x01" => 400, "X:a#{space}b\x7F" => 400, "X#{space}" => 400, "#{"X" * 16_000} " => 400, "Connection: #{"close " * 2_500}\x00" => 400,
+        "X:#{space}" => 200, "X:a#{space}b" => 200, ("X:\r\n" * 4_000).chomp => 200 }.each do |fields, wanted|
+        began = Process.clock_gettime(Process::CLOCK_MONOTONIC)
+        expect([fields[0, 8], status(port, request("/livez", fields))]).to eq([fields[0, 8], wanted])
+        expect(Process.clock_gettime(Process::CLOCK_MONOTONIC) - began).to be < 2
+      end
+    end
+  end
+
   it "D9 answers at once beside 300 that are slow, and ends those" do
     served("--port", "0") do |_, port|
       slow = Array.new(300) { |i| TCPSocket.new("127.0.0.1", port).tap { |io| io.write(i.even? ? "GET / HTTP/1.1\r\nHost: l" : "") } }

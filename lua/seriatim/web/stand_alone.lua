@@ -29,10 +29,12 @@ local stand_alone = {}
 
 -- ---- what was asked
 
+---In linear time: no pattern has two ways to read the same spaces.
 local function field_of(line)
-  local name, value = line:match("^([%w!#$%%&'*+%-.^_`|~]+):[ \t]*(.-)[ \t]*$")
-  if name and not value:find("[%z\1-\8\10-\31\127]") then
-    return name:lower(), value
+  local name, value = line:match("^([%w!#$%%&'*+%-.^_`|~]+):([^%z\1-\8\10-\31\127]*)$")
+  local from = value and value:find("[^ \t]")
+  if name then
+    return name:lower(), from and value:match("^.*[^ \t]", from) or ""
   end
 end
 
