@@ -357,6 +357,18 @@ static int json_load_function(lua_State *L)
     return read ? 1 : slu_nil(L, "UNDECODABLE", reader->error.message);
 }
 
+/* native.check_json(bytes, root): true; or nil, "INVALID" and what a push would refuse of the text. */
+static int json_check_function(lua_State *L)
+{
+    size_t len;
+    const char *data = slu_text(L, 1, "JSON", &len), *root = slu_cstr(L, 2, "root");
+    seriatim_error error;
+    int status = srt_json_check(seriatim_default_allocator(), data, len, root, SRT_JSON_DEPTH, SRT_JSON_REFUSE, &error);
+    if (status != SERIATIM_OK)
+        return slu_nil_error(L, &error);
+    return slu_true(L);
+}
+
 /* native.set_int64(from_text, to_text) */
 static int json_set_int64(lua_State *L)
 {
@@ -371,8 +383,11 @@ static int json_set_int64(lua_State *L)
 void slu_open_json(lua_State *L)
 {
     static const luaL_Reg none[] = {{NULL, NULL}};
-    static const luaL_Reg functions[] = {
-        {"dump", json_dump_function}, {"load", json_load_function}, {"set_int64", json_set_int64}, {NULL, NULL}};
+    static const luaL_Reg functions[] = {{"dump", json_dump_function},
+                                         {"load", json_load_function},
+                                         {"check_json", json_check_function},
+                                         {"set_int64", json_set_int64},
+                                         {NULL, NULL}};
     slu_class(L, READER, none, reader_gc);
     luaL_newmetatable(L, ARRAY_MT);
     lua_setfield(L, -2, "array_mt");

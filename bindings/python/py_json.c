@@ -302,3 +302,20 @@ PyObject *spy_load(PyObject *module, PyObject *bytes)
     srt_json_reader_free(&reader);
     return value;
 }
+
+/* check_json(bytes, root): raises Invalid for what a push would refuse of the text. */
+PyObject *spy_check_json(PyObject *module, PyObject *const *args, Py_ssize_t nargs)
+{
+    const char *data, *root;
+    seriatim_error error;
+    size_t len;
+    int status;
+    if (spy_arity("check_json", nargs, 2, 2) < 0 || spy_data(args[0], &data, &len) < 0 || spy_cstr(args[1], &root) < 0)
+        return NULL;
+    status = srt_json_check(seriatim_default_allocator(), data, len, root, SRT_JSON_DEPTH, SRT_JSON_REFUSE, &error);
+    if (status == SERIATIM_NOMEM)
+        return PyErr_NoMemory();
+    if (status != SERIATIM_OK)
+        return spy_raise_named(PyModule_GetState(module), "INVALID", spy_text(error.message, strlen(error.message)));
+    Py_RETURN_NONE;
+}

@@ -410,6 +410,7 @@ static void native_free(void *module)
 static PyMethodDef native_methods[] = {
     {"dump", (PyCFunction)(void (*)(void))spy_dump, METH_FASTCALL, NULL},
     {"load", spy_load, METH_O, NULL},
+    {"check_json", (PyCFunction)(void (*)(void))spy_check_json, METH_FASTCALL, NULL},
     {"jobs", (PyCFunction)(void (*)(void))spy_jobs, METH_FASTCALL, NULL},
     {"forks", native_forks, METH_NOARGS, NULL},
     {"back_off", spy_back_off, METH_O, NULL},

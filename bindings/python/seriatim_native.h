@@ -93,6 +93,7 @@ int spy_visit_type(PyObject *self, visitproc visit, void *arg); /* tp_traverse o
 
 PyObject *spy_dump(PyObject *module, PyObject *const *args, Py_ssize_t nargs);
 PyObject *spy_load(PyObject *module, PyObject *bytes);
+PyObject *spy_check_json(PyObject *module, PyObject *const *args, Py_ssize_t nargs);
 PyObject *spy_jobs(PyObject *module, PyObject *const *args, Py_ssize_t nargs);
 PyObject *spy_back_off(PyObject *module, PyObject *count);
 PyObject *spy_token_parts(PyObject *module, PyObject *token);

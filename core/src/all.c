@@ -59,6 +59,7 @@
 #include "base/json_writer.c"
 #include "base/json_path.c"
 #include "base/json_reader.c"
+#include "base/json_copy.c"
 #include "base/printable.c"
 #include "command/command.c"
 #include "wire/resp.c"

@@ -163,6 +163,40 @@ static void test_bytes_travel_as_base64(void **state)
     shows("\"payloads\":[\"AAE=\"]");
 }
 
+static void test_stored_json_is_delivered_unchanged(void **state)
+{
+    static const char *const texts[] = {"{\"user\":12345678901234567890,\"price\":1.10}",
+                                        "[9223372036854775808, -0, 1e3, 100000000000000000000]",
+                                        " {\"b\": 1.0,\n \"a\": \"\\u00e9\"} ", "12345678901234567890"};
+    const char *token;
+    char shown[200];
+    size_t i;
+    (void)state;
+    open_consumer();
+    for (i = 0; i < sizeof texts / sizeof *texts; i++) {
+        push_plain("Q", "a", 1, texts[i], strlen(texts[i]), 0);
+        token = pop_one("Q");
+        snprintf(shown, sizeof shown, "\"payloads\":[%s]", texts[i]);
+        shows(shown);
+        assert_int_equal(report("ack", token, ""), 200);
+    }
+    push_plain("Q", "a", 1, "[1]x", 4, 0);
+    pop_one("Q");
+    shows("\"payloads\":[{\"base64\":\"WzFdeA==\"}]");
+}
+
+static void test_floats_beyond_int64_are_pushed(void **state)
+{
+    (void)state;
+    open_consumer();
+    push_text("Q", "other", "1", 1000);
+    succeeds("push", "{\"queue\":\"Q\",\"jobs\":[{\"id\":1,\"payload\":[1e20,-1.5e300,18446744073709551615.0,"
+                     "9223372036854775807,-9223372036854775808]}]}");
+    pop_one("Q");
+    shows("\"payloads\":[[100000000000000000000,-1.5e+300,18446744073709552000,9223372036854775807,"
+          "-9223372036854775808]]");
+}
+
 /* ---- Other results --------------------------------------------------------------------------- */
 
 static void test_each_result_is_reported_once(void **state)
@@ -321,7 +355,15 @@ static void test_r_http_3_a_refusal_names_the_field_the_rule_and_the_value(void 
          "perform_in: 60 is in 1970; for seconds from now use delay"},
         {"push", "{\"queue\":\"Q\",\"jobs\":[{\"id\":1,\"payload\":1,\"colour\":60}]}",
          "jobs[0]: unknown field \\\"colour\\\""},
-        {"push", "{\"queue\":\"Q\",\"jobs\":[{\"id\":1,\"payload\":{\"a\":1,\"a\":2}}]}", "jobs[0]: payload: "},
+        {"push", "{\"queue\":\"Q\",\"jobs\":[{\"id\":1,\"payload\":{\"a\":1,\"a\":2}}]}",
+         "jobs[0]: payload.a: the key stands twice in one object"},
+        {"push", "{\"queue\":\"Q\",\"jobs\":[{\"id\":1,\"payload\":1},{\"id\":1,\"payload\":9223372036854775808}]}",
+         "jobs[1]: payload: an integer must be from -2^63 to 2^63-1"},
+        {"push", "{\"queue\":\"Q\",\"jobs\":[{\"id\":1,\"payload\":{\"u\":[0,{\"id\":-12345678901234567890}]}}]}",
+         "jobs[0]: payload.u[1].id: an integer must be from -2^63 to 2^63-1"},
+        {"push", "{\"queue\":\"Q\",\"jobs\":[{\"id\":1,\"payload\":[1e400]}]}", "jobs[0]: payload[0]: at byte "},
+        {"snooze", "{\"token\":\"x\",\"seconds\":0,\"payload\":{\"id\":12345678901234567890}}",
+         "payload.id: an integer must be from -2^63 to 2^63-1"},
         {"push", "{\"queue\":\"Q\",\"raw\":true,\"jobs\":[{\"id\":1,\"payload\":{}}]}",
          "jobs[0]: payload must be a text of base64, because raw is true, not an object"},
         {"push", "{\"queue\":\"Q\",\"jobs\":[{\"id\":1,\"payload\":1,\"context\":[]}]}",
@@ -462,6 +504,8 @@ int main(void)
         cmocka_unit_test(test_a_queue_that_does_not_exist_is_not_made),
         cmocka_unit_test(test_queues_are_popped_in_their_order),
         cmocka_unit_test(test_bytes_travel_as_base64),
+        cmocka_unit_test(test_stored_json_is_delivered_unchanged),
+        cmocka_unit_test(test_floats_beyond_int64_are_pushed),
         cmocka_unit_test(test_each_result_is_reported_once),
         cmocka_unit_test(test_a_checkpoint_leaves_the_rest),
         cmocka_unit_test(test_forged_tokens_do_nothing),

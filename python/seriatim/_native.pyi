@@ -97,6 +97,9 @@ def dump(value: object, root: str, /) -> bytes:
 def load(data: bytes, /) -> Any:
     """What the JSON text says; raises Undecodable."""
 
+def check_json(data: bytes, root: str, /) -> None:
+    """Raises Invalid, whose path begins with root, for what a push would refuse of the JSON text."""
+
 def forks() -> int:
     """How many forks lie between this process and the one that imported this module."""
 

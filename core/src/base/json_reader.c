@@ -357,6 +357,7 @@ static int json_read_number(srt_json_reader *r, srt_json_token *token)
     } else if (json_read_long_number(r, token, &n) != SERIATIM_OK) {
         return r->error.status;
     }
+    token->is_integer = n.end == n.whole_end;
     r->at = n.end;
     return SERIATIM_OK;
 }

@@ -108,6 +108,11 @@ int srt_json_null(srt_json_writer *w)
     return json_literal(w, "null", 4);
 }
 
+int srt_json_text(srt_json_writer *w, const char *text, size_t len)
+{
+    return json_literal(w, text, len);
+}
+
 int srt_json_int(srt_json_writer *w, int64_t value)
 {
     char *at = json_begin_value(w, 20);

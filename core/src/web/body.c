@@ -58,7 +58,7 @@ int srt_web_request_read_id(srt_web *w, srt_json_reader *r, const srt_json_token
         return request_keep_text(w, t, id);
     if (t->type == SRT_JSON_INT) {
         srt_bytes number = {NULL, digits, 0, sizeof digits, 0};
-        srt_json_token text = {SRT_JSON_STRING, digits, 0, 0, 0};
+        srt_json_token text = {SRT_JSON_STRING, digits, 0, 0, 0, 0};
         srt_bytes_add_int(&number, t->integer);
         text.len = number.len;
         return request_keep_text(w, &text, id);
@@ -143,7 +143,7 @@ static int request_read_name(srt_web *w, srt_json_reader *r, const srt_json_toke
 static int request_keep_number(srt_web *w, const srt_json_token *t, seriatim_text *text)
 {
     char digits[SRT_JSON_DOUBLE_SIZE];
-    srt_json_token number = {SRT_JSON_STRING, digits, 0, 0, 0};
+    srt_json_token number = {SRT_JSON_STRING, digits, 0, 0, 0, 0};
     if (t->type != SRT_JSON_INT && t->type != SRT_JSON_DOUBLE)
         return SERIATIM_INVALID;
     number.len = srt_json_double_text(t->type == SRT_JSON_INT ? (double)t->integer : t->number, digits);

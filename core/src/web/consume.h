@@ -11,6 +11,7 @@
 #define SRT_CONSUME_PATH "/api/v1/consume/"
 #define SRT_CONSUME_JOBS 1000
 #define SRT_CONSUME_QUEUES 100
+#define SRT_CONSUME_DEPTH 100 /* of a payload; with what is around it, it is not deeper than SRT_JSON_DEPTH */
 
 /* The fields of a body. All texts lie in the memory of the request. */
 typedef struct srt_consume {
@@ -33,9 +34,10 @@ typedef struct srt_consume {
  */
 int srt_consume_read(srt_web *w, const seriatim_web_request *request);
 
-/* consume_json.c: copies the value that begins with `first`. OK, INVALID or NOMEM. */
-int srt_consume_copy(srt_json_reader *r, const srt_json_token *first, srt_json_writer *out);
-/* Writes a stored text: as the JSON value that it is, or {"base64": ...}; if `raw`, as base64 without an object. */
+/*
+ * consume_json.c: writes a stored text: the JSON text that it is, or {"base64": ...}; if `raw`, as base64 without an
+ * object.
+ */
 void srt_consume_write(srt_web_out *out, const char *data, size_t len, int raw);
 
 #endif

@@ -6,7 +6,8 @@
 #include <stdio.h>
 #include <string.h>
 
-#define BODY_SHOWN 60 /* bytes of a value that a refusal shows */
+#define BODY_SHOWN 60       /* bytes of a value that a refusal shows */
+#define BODY_PLACE_SIZE 100 /* bytes of a place in a value that a refusal shows, with the NUL */
 
 typedef enum body_kind {
     BODY_TEXT,
@@ -160,6 +161,16 @@ static int body_flag(consume_body *b, const char *name, const srt_json_token *t,
     return *flag || t->type == SRT_JSON_FALSE || body_refuse(b, name, "true or false");
 }
 
+/* Names the place inside the value that could not be copied. */
+static void body_refuse_copy(consume_body *b, const srt_json_writer *writer)
+{
+    char place[BODY_PLACE_SIZE];
+    int is_reader = b->reader.error.status != SERIATIM_OK;
+    srt_json_writer_path(writer, place, sizeof place);
+    srt_web_refuse(b->w, 400, "%s%s: %.150s", b->where, place,
+                   is_reader ? b->reader.error.message : writer->error.message);
+}
+
 /* A JSON value as it is stored: canonical, so that equal values are equal bytes, as in the other languages. */
 static int body_canonical(consume_body *b, const char *name, const srt_json_token *t, seriatim_text *text)
 {
@@ -167,18 +178,15 @@ static int body_canonical(consume_body *b, const char *name, const srt_json_toke
     srt_bytes bytes;
     int status;
     srt_bytes_init(&bytes, b->w->mem);
-    srt_json_writer_init(&writer, &bytes, "");
-    status = srt_consume_copy(&b->reader, t, &writer);
+    srt_json_writer_init(&writer, &bytes, name);
+    status = srt_json_copy(&b->reader, t, &writer, SRT_CONSUME_DEPTH, SRT_JSON_REFUSE);
     if (status == SERIATIM_OK)
         status = srt_json_finish(&writer);
     text->data = status == SERIATIM_OK ? srt_arena_copy(&b->w->memory, bytes.data, bytes.len) : NULL;
     text->len = bytes.len;
     b->no_memory |= status == SERIATIM_NOMEM || (status == SERIATIM_OK && !text->data);
     if (status == SERIATIM_INVALID)
-        srt_web_refuse(b->w, 400, "%s%s: %.150s", b->where, name,
-                       b->reader.error.status != SERIATIM_OK ? b->reader.error.message
-                       : writer.error.message[0]             ? writer.error.message
-                                                             : "it is nested more than 100 deep");
+        body_refuse_copy(b, &writer);
     srt_json_writer_free(&writer);
     srt_bytes_free(&bytes);
     return text->data != NULL;

@@ -81,6 +81,10 @@ local function parse(payload)
   if value == nil then
     errors.usage(("the payload is not valid JSON (%s); a text needs its quotes: '\"paid\"'"):format(message))
   end
+  local allowed, _, refused = native.check_json(payload, "payload")
+  if not allowed then -- the value may not tell: an integer beyond int64 reads as a float
+    errors.usage(refused)
+  end
   return value
 end
 

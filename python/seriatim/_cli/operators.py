@@ -423,8 +423,11 @@ def exactly(words: list[str], least: int, most: int, usage: str) -> list[str]:
 
 
 def parse(payload: str) -> Any:
+    data = os.fsencode(payload)
     try:
-        return _native.load(os.fsencode(payload))
+        value = _native.load(data)
+        _native.check_json(data, "payload")  # the value may not tell: an integer beyond int64 reads as a float
+        return value
     except Undecodable as error:
         text = f"the payload is not valid JSON ({error}); a text needs its quotes: '\"paid\"'"
         raise UsageError(text) from None

@@ -288,8 +288,26 @@ static VALUE native_load(VALUE self, VALUE bytes)
     return value;
 }
 
+/* Native.check_json(bytes, root): raises Invalid for what a push would refuse of the text. */
+static VALUE native_check_json(VALUE self, VALUE bytes, VALUE root)
+{
+    seriatim_error error;
+    int status;
+    (void)self;
+    StringValue(bytes);
+    status = srt_json_check(seriatim_default_allocator(), RSTRING_PTR(bytes), (size_t)RSTRING_LEN(bytes),
+                            StringValueCStr(root), SRT_JSON_DEPTH, SRT_JSON_REFUSE, &error);
+    RB_GC_GUARD(bytes);
+    if (status == SERIATIM_NOMEM)
+        rb_memerror();
+    if (status != SERIATIM_OK)
+        srb_invalid(rb_utf8_str_new_cstr(error.message));
+    return Qnil;
+}
+
 void srb_init_json(void)
 {
     rb_define_singleton_method(srb_native, "dump", native_dump, 2);
     rb_define_singleton_method(srb_native, "load", native_load, 1);
+    rb_define_singleton_method(srb_native, "check_json", native_check_json, 2);
 }

@@ -60,6 +60,8 @@ int srt_json_int(srt_json_writer *w, int64_t value);
 int srt_json_double(srt_json_writer *w, double value);
 int srt_json_bool(srt_json_writer *w, int value);
 int srt_json_null(srt_json_writer *w);
+/* One value as its text stands, byte for byte. The caller knows that it is JSON. */
+int srt_json_text(srt_json_writer *w, const char *text, size_t len);
 /* Asks that exactly one whole value was written. After a failure out is as long as before. */
 int srt_json_finish(srt_json_writer *w);
 
@@ -98,6 +100,7 @@ typedef struct srt_json_token {
     size_t len;
     int64_t integer; /* INT */
     double number;   /* DOUBLE */
+    int is_integer;  /* DOUBLE: its text has neither a fraction nor an exponent, so it is an integer beyond int64 */
 } srt_json_token;
 
 typedef struct srt_json_reader {
@@ -120,5 +123,23 @@ void srt_json_reader_free(srt_json_reader *r);
  * message that names the byte and the rule; SERIATIM_NOMEM. A failure stays.
  */
 int srt_json_next(srt_json_reader *r, srt_json_token *token);
+
+typedef enum srt_json_beyond {
+    SRT_JSON_ROUND, /* an integer beyond int64 is the nearest double, as the reader gives it */
+    SRT_JSON_REFUSE /* it is refused, as a push refuses that of a language */
+} srt_json_beyond;
+
+/*
+ * Copies the value that begins with `first`, of at most `depth` arrays and objects inside each other, from the reader
+ * to the writer. OK, INVALID or NOMEM; the message is the reader's, or the writer's with the place in its path.
+ */
+int srt_json_copy(srt_json_reader *r, const srt_json_token *first, srt_json_writer *w, size_t depth,
+                  srt_json_beyond beyond);
+/*
+ * Asks whether the bytes are one JSON text that srt_json_copy copies. OK; INVALID, with a message that names the byte,
+ * or the place below `root`; NOMEM. `error` may be NULL.
+ */
+int srt_json_check(const seriatim_allocator *mem, const char *data, size_t len, const char *root, size_t depth,
+                   srt_json_beyond beyond, seriatim_error *error);
 
 #endif

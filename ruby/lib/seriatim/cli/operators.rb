@@ -138,7 +138,9 @@ module Seriatim
       end
 
       def parse(payload)
-        Native.load(payload)
+        value = Native.load(payload)
+        Native.check_json(payload, "payload") # the value may not tell: an integer beyond int64 reads as a Float
+        value
       rescue Undecodable => e
         raise UsageError, "the payload is not valid JSON (#{e.message}); a text needs its quotes: '\"paid\"'"
       end
