@@ -166,6 +166,7 @@
 #include "web/sample.c"
 #include "web/masters.c"
 #include "web/metrics.c"
+#include "web/probes.c"
 #include "web/consume_json.c"
 #include "web/consume_body.c"
 #include "web/consume.c"

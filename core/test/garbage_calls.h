@@ -258,6 +258,7 @@ static const struct call {
     {"tell", 'S', {"1", "n1", LEASE, "", "100", "n1", "n2"}},
     {"tell", 'S', {"1", "n2", LEASE, "12345678", "1"}},
     {"told", 'S', {"1", "n1", "12345678", "87654321"}},
+    {"try_write", 'M', {NULL}},
     {"trim_morgue", 'S', {"1", LEASE, "1", "0"}},
     {"trim_morgue", 'S', {"1", LEASE, "0", "1"}},
     {"unpark", 'S', {"1", "parked", "run"}},

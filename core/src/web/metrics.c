@@ -1,11 +1,9 @@
-/* metrics.c - answers /metrics (text for Prometheus), /livez and /readyz. */
+/* metrics.c - answers /metrics: text for Prometheus. */
 #include "model/run_times.h"
 #include "web/web.h"
 
 #include <stdio.h>
 #include <string.h>
-
-/* ---- Prometheus ---------------------------------------------------------------------------- */
 
 #define RUNS_AHEAD 2000 /* requests under way */
 
@@ -320,49 +318,4 @@ void srt_web_metrics_text(srt_web *w, srt_bytes *out)
     metrics_of_results(w, out);
     metrics_of_shards(w, out);
     metrics_of_runs(w, out);
-}
-
-/* ---- Probes -------------------------------------------------------------------------------- */
-
-int srt_web_livez_next(seriatim_client *c, srt_web *w)
-{
-    (void)c;
-    return w->stalled ? srt_web_refuse(w, 503, "%s", w->stalled) : SRT_WEB_DONE;
-}
-
-static int64_t probe_number(const seriatim_client *c, const char *name)
-{
-    seriatim_text text = srt_health_field(c, name);
-    srt_token token = {SRT_STRING, 0, NULL, 0};
-    token.data = text.data;
-    token.len = text.len;
-    return text.data ? srt_token_int(&token) : 0;
-}
-
-/* Redis answers, and takes a push. What it does not tell is taken as well. */
-int srt_web_readyz_next(seriatim_client *c, srt_web *w)
-{
-    const seriatim_health *health;
-    int64_t most;
-    if (w->step == 0)
-        return seriatim_health_begin(c);
-    health = seriatim_health_result(c);
-    if (health && strcmp(health->role, "slave") == 0)
-        return srt_web_refuse(w, 503, "Redis is a replica");
-    if (srt_web_word_is(srt_health_field(c, "\naof_last_write_status:"), "err"))
-        return srt_web_refuse(w, 503, "Redis cannot write its append-only file");
-    most = probe_number(c, "\nmaxmemory:");
-    if (most > 0 && health && strcmp(health->maxmemory_policy, "noeviction") == 0 &&
-        probe_number(c, "\nused_memory:") >= most)
-        return srt_web_refuse(w, 503, "Redis is out of memory");
-    return SRT_WEB_DONE;
-}
-
-void srt_web_well_write(seriatim_client *c, srt_web *w, srt_web_out *out)
-{
-    (void)c;
-    (void)w;
-    srt_json_begin_object(&out->json);
-    srt_web_bool(out, "ok", 1);
-    srt_json_end_object(&out->json);
 }
