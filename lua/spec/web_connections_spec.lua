@@ -75,4 +75,24 @@ describe("the connections of seriatim-lua web", function()
     now = now + 60000
     assert.equal("/pop", answer(waiting))
   end)
+
+  it("are told that the dashboard is busy, if no thread of changes takes them for 10 s", function()
+    local changes, threads = native.channel()
+    server = stand_alone.new(assert(native.listen("127.0.0.1", 0)), error, changes, 0, 300)
+    local visitor
+    for _ = 1, 299 do -- more than the channel holds
+      visitor = connect()
+      visitor:send("POST / HTTP/1.1\r\nHost: localhost\r\n\r\n", 1)
+      server:step(0)
+    end
+    now = now + 10000
+    local text = ""
+    for _ = 1, 5 do
+      server:step(0)
+      text = text .. (visitor:receive() or "")
+    end
+    assert.matches("^HTTP/1.1 503 ", text)
+    assert.matches('{"done":0,"error":"the dashboard is busy; nothing was changed","unknown":false}$', text)
+    assert.is_truthy(threads)
+  end)
 end)

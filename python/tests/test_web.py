@@ -27,7 +27,7 @@ import pytest
 import seriatim
 import seriatim.web
 from seriatim import _native
-from seriatim._web import stand_alone
+from seriatim._web import dashboard, stand_alone
 from support import command, web
 from support.command import Command
 from support.jobs import deaf, eventually, serve, stop_servers, worker
@@ -633,6 +633,17 @@ def test_more_requests_than_connections_are_all_answered(mounted: Mounted) -> No
     with ThreadPoolExecutor(16) as threads:
         answers = list(threads.map(lambda _: site.get("/api/web/dashboard").status, range(64)))
     assert answers == [200] * 64
+
+
+def test_a_change_that_gets_no_connection_is_told_that_the_dashboard_is_busy(mounted: Mounted, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(dashboard, "PATIENCE", 0.2)
+    site = mounted()
+    with deaf(), ThreadPoolExecutor(2) as threads:
+        changes = [threads.submit(site.post, "/api/web/W/pause", {}) for _ in range(2)]
+        time.sleep(1)
+        answer = site.post("/api/web/W/pause", {})
+        assert not any(change.done() for change in changes)
+        assert (answer.status, answer.json) == (503, {"done": 0, "error": "the dashboard is busy; nothing was changed", "unknown": False})
 
 
 def test_pushes_never_wait_for_the_dashboard(redis: RedisServer) -> None:

@@ -463,6 +463,17 @@ RSpec.describe "Seriatim::Web", :core do
       expect(%w[livez readyz stats].map { |name| get("/jobs/#{name}", app: app).status }).to eq([200, 200, 500])
     end
 
+    it "tells a change that gets no connection that the dashboard is busy, and that nothing was done" do
+      Seriatim.pool_timeout = 0.1
+      fill
+      pool = Seriatim::Pool.web(:change)
+      answer = pool.with { pool.with { post("/jobs/api/web/Web/pause") } }
+      expect([answer.status, answer.json]).to eq([503, { "done" => 0, "error" => "the dashboard is busy; nothing was changed", "unknown" => false }])
+      pool = Seriatim::Pool.web(:read)
+      expect(pool.with { pool.with { get("/jobs/api/v1/stats") } }.json).to eq("error" => "the dashboard is busy")
+      expect(post("/jobs/api/web/Web/pause").status).to eq(200)
+    end
+
     it "answers /livez while all connections wait for a Redis that hangs" do
       Process.kill(:STOP, REDIS.pid)
       asking = Array.new(3) { Thread.new { get("/jobs/api/v1/stats").status } }

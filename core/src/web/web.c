@@ -336,7 +336,7 @@ static void web_take_status(seriatim_client *c, srt_web *w, int status)
         srt_web_refuse(w, 500, "Redis cannot answer this: %s", seriatim_status_text(status));
     else if (c->waited_for_slot || (status == SERIATIM_LOADING && w->moving[0]))
         srt_web_refuse(w, 503, "%s", c->error.message);
-    else if (status == SERIATIM_CLOSED) /* nobody reads the answer, but the audit shows it */
+    else if (status == SERIATIM_CLOSED) /* the visitor has left (the audit shows it), or the host is busy */
         srt_web_refuse(w, 503, "%.100s", c->error.message);
     else if (status == SERIATIM_AUTH) /* the credentials, or a right of its user, without the words of Redis */
         srt_web_refuse(w, 503, "Redis cannot be asked now: %.*s", (int)strcspn(c->error.message, ":"),

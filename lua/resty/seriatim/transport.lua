@@ -206,6 +206,10 @@ end
 
 ---Ends the operation for want of a free connection.
 function Transport:give_up_full(run, patience, size)
+  if self.web_pool then -- as the visitor is to read it: no setting changes the size
+    self.client:give_up("CLOSED", "the dashboard is busy")
+    return
+  end
   local text = "no free connection in %.3g s: all %d are in use (client_pool_size, of each nginx worker)"
   run.full = true
   self.client:give_up("TIMEOUT", text:format(patience / 1000, size))

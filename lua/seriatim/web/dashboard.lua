@@ -242,8 +242,9 @@ end
 ---An answer of the host's own, as guarded as the core's.
 ---@param status integer
 ---@param text string
+---@param more table?  members of the body
 ---@return seriatim.WebResponse
-function dashboard.refusal(status, text)
+function dashboard.refusal(status, text, more)
   local headers = {
     ["Content-Type"] = "application/json",
     ["Cache-Control"] = "no-store",
@@ -253,7 +254,11 @@ function dashboard.refusal(status, text)
     ["X-Frame-Options"] = "DENY",
     ["Referrer-Policy"] = "no-referrer",
   }
-  return { status = status, headers = headers, body = native.dump({ error = text }, "error") }
+  local body = { error = text }
+  for name, value in pairs(more or {}) do
+    body[name] = value
+  end
+  return { status = status, headers = headers, body = native.dump(body, "error") }
 end
 
 local waiting = native.places() -- of the pops that wait; the garbage collector gives back those of killed requests

@@ -174,8 +174,8 @@ function Connection:respond(response, is_head, is_last)
 end
 
 ---What still comes is read for a while: a connection that is closed before may lose the answer.
-function Connection:refuse(status, why)
-  if self:respond(dashboard.refusal(status, why), false, true) then
+function Connection:refuse(status, why, more)
+  if self:respond(dashboard.refusal(status, why, more), false, true) then
     self.socket:finish()
     self:give(LINGER_SECONDS)
     repeat
@@ -201,7 +201,7 @@ function Connection:hand_over()
   local by = native.now_ms() + HAND_OVER_SECONDS * 1000
   while not self.socket:hand_over(self.changes) do
     if native.now_ms() >= by then
-      return self:refuse(503, "the dashboard is busy")
+      return self:refuse(503, "the dashboard is busy; nothing was changed", { done = 0, unknown = false })
     end
     self:sleep(HAND_OVER_PAUSE)
   end

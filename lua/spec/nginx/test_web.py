@@ -278,6 +278,21 @@ def test_health_and_metrics_are_answered(filled: Nginx) -> None:
     assert b'seriatim_ready{queue="Count"} 2' in get(filled, "/seriatim/metrics").body
 
 
+def test_a_change_that_gets_no_connection_is_told_that_the_dashboard_is_busy(folder: Path, server: Redis) -> None:
+    nginx = Nginx(folder, server, {"redis": server.url, "processes": "1", "pool_timeout": "0.3"}).start()
+    try:
+        nginx.get("/content", id="x", payload="0")
+        assert post(nginx, "/seriatim/api/web/Count/pause").status == 200
+        server.client.client_pause(3000)
+        with ThreadPoolExecutor(4) as threads:
+            answers = list(threads.map(lambda _: post(nginx, "/seriatim/api/web/Count/pause"), range(4)))
+        busy = [answer.json() for answer in answers if answer.status == 503]
+        assert busy == [{"done": 0, "error": "the dashboard is busy; nothing was changed", "unknown": False}] * 2
+        assert post(nginx, "/seriatim/api/web/Count/pause").status == 200
+    finally:
+        nginx.end()
+
+
 def test_f15_an_unreachable_redis_is_answered_with_503(folder: Path, server: Redis) -> None:
     other = Redis()
     nginx = Nginx(folder, server, {"redis": other.url}).start()

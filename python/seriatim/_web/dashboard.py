@@ -85,7 +85,7 @@ class Dashboard:
                 return self._ask_again(asked, began, noted, answer, request.polls)
             return self._poll(asked, began, noted) if answer[3] else answer[:3]
         except Exception as error:
-            return failure(error)
+            return failure(error, request.kind)
         finally:
             with self._untouched(noted):
                 self._tell(user, noted)
@@ -101,7 +101,7 @@ class Dashboard:
                 answer = await connection.aweb(asked, self._hooks(), noted, request.patience)
             return await self._apoll(asked, began, noted) if answer[3] else answer[:3]
         except Exception as error:
-            return failure(error)
+            return failure(error, request.kind)
         finally:
             with self._untouched(noted):
                 await self._atell(user, noted)
@@ -291,8 +291,8 @@ def encoded(path: bytes, prefix: bytes, raw: bytes | None) -> bytes:
     return quote_from_bytes(path).encode()
 
 
-def refusal(status: int, text: str) -> _native.WebResponse:
-    """What the core cannot be asked for."""
+def refusal(status: int, text: str, more: dict[str, object] | None = None) -> _native.WebResponse:
+    """What the core cannot be asked for. more: members of the body."""
     headers = [
         ("Content-Type", "application/json"),
         ("Cache-Control", "no-store"),
@@ -301,11 +301,15 @@ def refusal(status: int, text: str) -> _native.WebResponse:
         ("X-Frame-Options", "DENY"),
         ("Referrer-Policy", "no-referrer"),
     ]
-    return status, headers, json.dumps({"error": text}, separators=(",", ":")).encode()
+    return status, headers, json.dumps({"error": text, **(more or {})}, separators=(",", ":"), sort_keys=True).encode()
 
 
-def failure(error: Exception) -> _native.WebResponse:
-    """The log tells it, the answer does not."""
+def failure(error: Exception, kind: str) -> _native.WebResponse:
+    """The log tells it, the answer does not. kind: of the request."""
+    if isinstance(error, PoolTimeout):
+        if kind != "change":
+            return refusal(503, "the dashboard is busy")
+        return refusal(503, "the dashboard is busy; nothing was changed", {"done": 0, "unknown": False})
     _log.error("web", _log.describe(error))
     return refusal(503, "Redis cannot be asked now") if isinstance(error, Error) else refusal(500, "internal error")
 

@@ -60,9 +60,15 @@ module Seriatim
       end
 
       # @api private
-      def refusal(status, message)
-        body = %({"error":"#{message}"})
+      def refusal(status, message, body = %({"error":"#{message}"}))
         [status, { **HEADERS, "content-length" => body.bytesize.to_s }, [body]]
+      end
+
+      # Every connection of the request's kind is in use: nothing was sent.
+      # @api private
+      def busy(env)
+        message = "the dashboard is busy"
+        kind(env) == :change ? refusal(503, message, %({"done":0,"error":"#{message}; nothing was changed","unknown":false})) : refusal(503, message)
       end
 
       # @api private
@@ -167,7 +173,7 @@ module Seriatim
       headers["content-length"] = body.bytesize.to_s unless status == 204 || env["REQUEST_METHOD"] == "HEAD"
       [status, headers, [body]]
     rescue PoolTimeout
-      Web.refusal(503, "the dashboard is busy")
+      Web.busy(env)
     rescue StandardError, ScriptError, SystemStackError => e
       Log.error("web", "#{env["REQUEST_METHOD"]} #{env["PATH_INFO"].inspect} raised #{Log.describe(e)}")
       Web.refusal(500, "internal error")
