@@ -103,6 +103,54 @@ static void test_d8_d9_a_huge_payload_is_cut_and_commands_in_ids_stay_text(void 
     freeReplyObject(reply);
 }
 
+/* The id's page, by a client of this namespace, has this command to copy. */
+static void copies(const char *ns, const char *queue, const char *id, const char *command)
+{
+    char target[300], member[300];
+    seriatim_options options;
+    seriatim_error error;
+    memset(&options, 0, sizeof options);
+    options.ns = ns;
+    seriatim_link_free(browser.link);
+    assert_int_equal(seriatim_link_new(&options, server.url, &browser.link, &error), SERIATIM_OK);
+    browser.client = seriatim_link_client(browser.link);
+    snprintf(target, sizeof target, "/api/v1/queues/%s/id?id=%s", queue, id);
+    snprintf(member, sizeof member, "\"cli\":%s,", command);
+    get(target);
+    shows(member);
+}
+
+static void test_the_command_to_copy_runs_nothing_else(void **state)
+{
+    static const char *const unsafe[] = {"17%15touch%20x%0A", "a%0A",      "%1B%5B201~", "a%7F",
+                                         "%C2%9B201~",        "%E2%80%AE", "a%00",       "%FF"};
+    size_t i;
+    (void)state;
+    open_browser();
+    push_text("Q", "1", "1", 0);
+    push_text("-Q", "1", "1", 0);
+    push_text("Q\n", "1", "1", 0);
+    copies(NULL, "Q", "1", "\"seriatim explain 'Q' '1'\"");
+    copies(NULL, "Q", "a%20%22$(x)%60x%60!%C3%A4", "\"seriatim explain 'Q' 'a \\\"$(x)`x`!\xC3\xA4'\"");
+    copies(NULL, "Q", "it's", "\"seriatim explain 'Q' 'it'\\\\''s'\"");
+    copies(NULL, "Q", "a%5C", "\"seriatim explain 'Q' 'a'\\\\\\\\''\"");
+    copies(NULL, "Q", "-x", "\"seriatim explain -- 'Q' '-x'\"");
+    copies(NULL, "Q", "--help", "\"seriatim explain -- 'Q' '--help'\"");
+    copies(NULL, "-Q", "1", "\"seriatim explain -- '-Q' '1'\"");
+    copies(NULL, "Q%0A", "1", "null");
+    for (i = 0; i < sizeof unsafe / sizeof *unsafe; i++)
+        copies(NULL, "Q", unsafe[i], "null");
+}
+
+static void test_the_command_to_copy_names_the_application_for_another_namespace(void **state)
+{
+    (void)state;
+    open_browser();
+    REDIS("SET shop:{Q}:layout %s", "1 1 3");
+    copies("shop", "Q", "-x", "\"seriatim explain -r ./app -- 'Q' '-x'\"");
+    shows("\"namespace\":\"shop\"");
+}
+
 static void test_a_lost_redis_is_answered_with_503(void **state)
 {
     seriatim_error error;
@@ -124,6 +172,8 @@ int main(void)
         cmocka_unit_test(test_d10_redaction_applies_to_every_route),
         cmocka_unit_test(test_r_history_1_the_page_of_an_id_shows_its_history),
         cmocka_unit_test(test_d8_d9_a_huge_payload_is_cut_and_commands_in_ids_stay_text),
+        cmocka_unit_test(test_the_command_to_copy_runs_nothing_else),
+        cmocka_unit_test(test_the_command_to_copy_names_the_application_for_another_namespace),
         cmocka_unit_test(test_a_lost_redis_is_answered_with_503),
     };
     if (getenv("ONLY"))

@@ -1,6 +1,7 @@
 # frozen_string_literal: true
 
 require "nokogiri"
+require "open3"
 require_relative "spec_helper"
 
 DECEIVING = /[\u0000-\u0009\u000b-\u001f\u007f-\u009f\u00ad\u061c\u180e\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff]/
@@ -194,6 +195,22 @@ each_mount "hostile texts" do
         expect([path, answer.body.b.include?(text.b)]).to eq([path, false]) if text.b.match?(/[<>"]/n) && !answer["content-type"].to_s.start_with?("application/json")
       end
     end
+  end
+
+  # What a shell passes to the command is what is shown, and nothing else runs. A control character acts on the terminal before a shell reads it.
+  it "D3 are words of the command to copy, or there is no such command" do
+    Hostile::TEXTS.each do |text|
+      queue = Hostile.queue(text)
+      cli = rows_of("#{Site.queue(queue, "id")}?id=#{Site.encode(text)}")["cli"]
+      next expect([text, cli]).to eq([text, nil]) if text.equal?(Hostile::BYTES) || text.match?(/[[:cntrl:]\u2028-\u202e\ufeff]/)
+
+      words = %w[sh bash].map { |shell| Open3.capture2e(shell, "-c", "seriatim() { printf '%s\\0' \"$@\"; }; #{cli}").first.force_encoding("UTF-8").split("\0") }
+      expect(words).to eq([["explain", queue, text]] * 2)
+    end
+    text = Hostile::ALL.find { |candidate| candidate.include?("\e") }
+    open("id", queue: Hostile.queue(text), id: text)
+    see("Without a command to copy")
+    expect(browser.there?(".command")).to be(false)
   end
 
   it "D3 come back from the API as they are, as JSON that no browser takes for a page" do

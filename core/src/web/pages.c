@@ -303,30 +303,46 @@ static void pages_write_history(const srt_web *w, srt_web_out *out, const pages_
     srt_json_end_array(&out->json);
 }
 
-/* As a shell reads it. */
+/* As a shell reads it. fish also takes a backslash between quotes for an escape, so it stands outside of them. */
 static void pages_quote(srt_bytes *out, seriatim_text text)
 {
     size_t i;
     srt_bytes_adds(out, " '");
     for (i = 0; i < text.len; i++) {
-        if (text.data[i] == '\'')
-            srt_bytes_adds(out, "'\\''");
-        else
-            srt_bytes_addc(out, text.data[i]);
+        if (text.data[i] == '\'' || text.data[i] == '\\')
+            srt_bytes_adds(out, "'\\");
+        srt_bytes_addc(out, text.data[i]);
+        if (text.data[i] == '\'' || text.data[i] == '\\')
+            srt_bytes_addc(out, '\'');
     }
     srt_bytes_addc(out, '\'');
 }
 
-static void pages_write_cli(srt_web *w, srt_web_out *out, seriatim_text id)
+/* Control characters act on the terminal into which they are pasted, within quotes, too; others would not be seen. */
+static int pages_may_paste(seriatim_text text)
+{
+    return seriatim_printable(text.data, text.len, NULL, 0) == text.len;
+}
+
+static int pages_is_like_option(seriatim_text text)
+{
+    return text.len > 0 && text.data[0] == '-';
+}
+
+/* null: no command can be pasted. The command learns another namespace from the application alone. */
+static void pages_write_cli(const seriatim_client *c, srt_web *w, srt_web_out *out, seriatim_text id)
 {
     srt_bytes text;
-    if (!srt_utf8_valid(id.data, id.len) || memchr(id.data, '\0', id.len) ||
-        memchr(w->worker.data, '\0', w->worker.len)) {
+    if (!pages_may_paste(w->worker) || !pages_may_paste(id)) {
         srt_web_null(out, "cli");
         return;
     }
     srt_bytes_init(&text, out->body->mem);
     srt_bytes_adds(&text, "seriatim explain");
+    if (strcmp(c->registry.ns.data, "seriatim") != 0)
+        srt_bytes_adds(&text, " -r ./app");
+    if (pages_is_like_option(w->worker) || pages_is_like_option(id))
+        srt_bytes_adds(&text, " --");
     pages_quote(&text, w->worker);
     pages_quote(&text, id);
     out->body->failed |= text.failed;
@@ -338,18 +354,18 @@ void srt_web_id_write(seriatim_client *c, srt_web *w, srt_web_out *out)
 {
     const pages_id *page = w->page;
     const seriatim_explanation *told = &page->told;
-    (void)c;
     out->keys = 1;
     out->whole = page->whole;
     srt_json_begin_object(&out->json);
     pages_write_record(w, out, "behind", &told->behind, page->records[1]);
-    pages_write_cli(w, out, page->id);
+    pages_write_cli(c, w, out, page->id);
     pages_write_record(w, out, "dead", &told->dead, page->records[2]);
     srt_web_int(out, "fence", told->fence);
     pages_write_history(w, out, page);
     srt_web_text(out, "id", page->id.data, page->id.len);
     pages_write_record(w, out, "job", &told->job, page->records[0]);
     srt_web_int(out, "lease", told->lease);
+    srt_web_chars(out, "namespace", c->registry.ns.data);
     srt_web_double(out, "now", told->now);
     srt_web_chars(out, "owner", told->owner);
     srt_web_bool(out, "owner_alive", told->owner_alive);

@@ -462,6 +462,8 @@ export default {
   "id.paused": "Pausiert",
   "id.lease": "Lease",
   "id.fence": "Letzter Fence",
+  "id.command.none": "Ohne Befehl zum Kopieren: Auf Zeichen dieser ID oder Queue kann ein Terminal reagieren.",
+  "id.command.namespace": "Den Namespace {namespace} findet der Befehl durch -r: Dort steht die Anwendung.",
   "id.copy": "Kopieren",
   "id.whole": "Ganz zeigen",
   "id.none": "Von ihr ist nichts gespeichert",

@@ -462,6 +462,8 @@ export default {
   "id.paused": "Paused",
   "id.lease": "Lease",
   "id.fence": "Last fence",
+  "id.command.none": "Without a command to copy: a terminal may act on characters of this id or queue.",
+  "id.command.namespace": "The command finds the namespace {namespace} by -r: that is where the application goes.",
   "id.copy": "Copy",
   "id.whole": "Show all of it",
   "id.none": "Nothing is stored of it",

@@ -462,6 +462,8 @@ export default {
   "id.paused": "En pausa",
   "id.lease": "Lease",
   "id.fence": "Último fence",
+  "id.command.none": "Sin comando para copiar: un terminal puede reaccionar a caracteres de este id o de la cola.",
+  "id.command.namespace": "El comando encuentra el namespace {namespace} por -r: ahí va la aplicación.",
   "id.copy": "Copiar",
   "id.whole": "Mostrar entero",
   "id.none": "No hay nada guardado de él",

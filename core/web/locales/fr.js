@@ -462,6 +462,8 @@ export default {
   "id.paused": "Suspendu",
   "id.lease": "Lease",
   "id.fence": "Dernier fence",
+  "id.command.none": "Sans commande à copier : un terminal peut réagir à des caractères de cet id ou de la file.",
+  "id.command.namespace": "La commande trouve l’espace de noms {namespace} par -r : c’est là que se nomme l’application.",
   "id.copy": "Copier",
   "id.whole": "Tout afficher",
   "id.none": "Rien n’en est stocké",

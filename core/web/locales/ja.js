@@ -462,6 +462,8 @@ export default {
   "id.paused": "一時停止",
   "id.lease": "リース",
   "id.fence": "最新のフェンス",
+  "id.command.none": "コピーできるコマンドはありません: この ID またはキューの文字に端末が反応するおそれがあります。",
+  "id.command.namespace": "コマンドは -r で名前空間 {namespace} を見つけます: そこにアプリケーションを指定します。",
   "id.copy": "コピー",
   "id.whole": "全体を表示",
   "id.none": "何も保存されていません",

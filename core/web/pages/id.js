@@ -123,8 +123,13 @@ export default function idPage({ parameters, draw, again }) {
     ]), record.error && errorView(record.error), payloadList(record, drop, (place, text) => wholeOf(kind, place, text), (place) => readWhole(kind, place)));
   }
 
-  function command(text) {
-    return h("div", { class: "command" }, h("code", {}, shown(text)), copyButton(text));
+  /** What explains the id in a terminal. Another namespace than the one without a name of its own is the application's to tell. */
+  function command({ cli: text, namespace }) {
+    if (!text) return note(t("id.command.none"));
+    return [
+      h("div", { class: "command" }, h("code", {}, shown(text)), copyButton(text)),
+      namespace !== "seriatim" && note(t("id.command.namespace", { namespace: oneLine(namespace, 60) })),
+    ];
   }
 
   function shardFacts(of) {
@@ -135,7 +140,7 @@ export default function idPage({ parameters, draw, again }) {
       [t("id.paused"), of.paused ? t("yes") : t("no")],
       [t("id.lease"), String(of.lease)],
       [t("id.fence"), String(of.fence)],
-    ]), of.cli && command(of.cli));
+    ]), command(of));
   }
 
   /** The first of them; the queue's page has all. */
