@@ -81,19 +81,19 @@ static void test_layouts_are_read_as_redis_stores_them(void **state)
     assert_int_equal(set_layout("3 7 3", &shards), SERIATIM_OK);
     assert_int_equal(shards, 7);
     for (i = 0; i < sizeof bad / sizeof *bad; i++)
-        assert_int_equal(set_layout(bad[i], &shards), SERIATIM_PROTOCOL);
+        assert_int_equal(set_layout(bad[i], &shards), SERIATIM_UNSUPPORTED);
     assert_int_equal(set_layout("3 7", &shards), SERIATIM_UNSUPPORTED); /* of an earlier version, or a later one */
     assert_int_equal(set_layout("3 7 2", &shards), SERIATIM_UNSUPPORTED);
     assert_int_equal(set_layout("3 7 5", &shards), SERIATIM_UNSUPPORTED);
     assert_int_equal(set_layout("3 7 4 5 9", &shards), SERIATIM_OK);
     assert_int_equal(shards, 7);
-    assert_int_equal(set_layout("3 7 4", &shards), SERIATIM_PROTOCOL);
-    assert_int_equal(set_layout("3 7 4 5 6", &shards), SERIATIM_PROTOCOL); /* it has seven shards now */
-    assert_int_equal(set_layout("3 7 4 9 8", &shards), SERIATIM_PROTOCOL);
-    assert_int_equal(set_layout("3 7 4 5 9 1", &shards), SERIATIM_PROTOCOL);
+    assert_int_equal(set_layout("3 7 4", &shards), SERIATIM_UNSUPPORTED);
+    assert_int_equal(set_layout("3 7 4 5 6", &shards), SERIATIM_UNSUPPORTED); /* it has seven shards now */
+    assert_int_equal(set_layout("3 7 4 9 8", &shards), SERIATIM_UNSUPPORTED);
+    assert_int_equal(set_layout("3 7 4 5 9 1", &shards), SERIATIM_UNSUPPORTED);
     assert_int_equal(set_layout("3 7 4 5 9 paused", &shards), SERIATIM_OK);
-    assert_int_equal(set_layout("3 7 4 0 9 paused", &shards), SERIATIM_PROTOCOL); /* nothing moves */
-    assert_int_equal(set_layout("3 7 4 5 9 paused ", &shards), SERIATIM_PROTOCOL);
+    assert_int_equal(set_layout("3 7 4 0 9 paused", &shards), SERIATIM_UNSUPPORTED); /* nothing moves */
+    assert_int_equal(set_layout("3 7 4 5 9 paused ", &shards), SERIATIM_UNSUPPORTED);
 }
 
 static void reads_and_writes(const char *text, int64_t generation, unsigned shards, unsigned old, unsigned most)

@@ -213,7 +213,7 @@ int srt_layout_read(const char *text, size_t len, srt_layout *layout, seriatim_e
             layout->shards = 0;
     }
     if (layout->generation < 1 || !layout->shards)
-        return srt_fail(error, SERIATIM_PROTOCOL, "layout of the queue cannot be read: %.*s",
+        return srt_fail(error, SERIATIM_UNSUPPORTED, "the layout of the queue in Redis cannot be read: %.*s",
                         (int)(text && len < 60 ? len : 60), text ? text : "");
     if (schema == REGISTRY_MOVED || (schema == REGISTRY_SCHEMA && left == 0))
         return SERIATIM_OK;

@@ -101,8 +101,8 @@ size_t srt_registry_number(const srt_registry *r, const char *name, size_t len);
 srt_queue *srt_registry_find(const srt_registry *r, const char *name, size_t len); /* or NULL */
 
 /*
- * Reads the text of a layout as layout.lua answers it. PROTOCOL, or UNSUPPORTED for another version's schema; then
- * *layout is not to be used.
+ * Reads the text of a layout as layout.lua answers it. UNSUPPORTED if it cannot be read or is of another version's
+ * schema; then *layout is not to be used.
  */
 int srt_layout_read(const char *text, size_t len, srt_layout *layout, seriatim_error *error);
 /* The opposite. */
