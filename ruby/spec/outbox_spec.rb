@@ -3,6 +3,7 @@
 require_relative "spec_helper"
 require_relative "support/command"
 require_relative "support/outbox_database"
+require_relative "../../spec/support/redis_cluster"
 require "seriatim/outbox"
 
 RSpec.describe Seriatim::Outbox, limit: 240 do
@@ -112,7 +113,7 @@ RSpec.describe Seriatim::Outbox, limit: 240 do
         2.times { relay.turn }
         expect(waiting).to eq("1" => ["a"])
         expect(rows.pluck(:queue)).to eq(["Withdrawn"])
-        expect(@log.string).to include("the jobs of this queue wait: Seriatim::Invalid: the queue does not exist")
+        expect(@log.string).to match(/the jobs of this queue wait, the next attempt is in 0.4 s: Seriatim::Invalid: the queue does not exist/)
         broken.perform_async([{ id: 2 }]) # makes the queue
         eventually { relay.turn && rows.count.zero? }
         expect(waiting(broken)).to eq("1" => [""], "2" => [""])
@@ -123,8 +124,7 @@ RSpec.describe Seriatim::Outbox, limit: 240 do
         redis = RedisServer.new
         Seriatim.redis = redis.url
         redis.stop
-        expect(relay.turn).to be > 0.2
-        expect(@log.string).to include("nothing is pushed, the next attempt is in")
+        eventually { relay.turn && @log.string.match?(/the jobs of this queue wait, the next attempt is in 0.8 s: Seriatim::ConnectionError/) }
         redis.start
         eventually { relay.turn && rows.count.zero? }
         expect(waiting).to eq("1" => ["a"])
@@ -179,16 +179,67 @@ RSpec.describe Seriatim::Outbox, limit: 240 do
     it "R-OUTBOX-11: keeps the rows until the replica has the jobs, although a later push finds them written" do
       commit(1, "a", "b")
       without_replica do
-        expect(relay.turn).to be > 0.2
-        expect(@log.string).to match(/the next attempt is in .*NotReplicated: the push is written, 0 of 1 replicas have it/)
+        relay.turn
+        expect(@log.string).to match(/the next attempt is in 0.4 s: Seriatim::NotReplicated: the push is written, 0 of 1 replicas have it/)
         Seriatim.redis = @master.url # connections are made anew
         before = changes
-        expect(relay.turn).to be > 0.2
+        eventually { relay.turn && @log.string.match?(/the next attempt is in 0.8 s: Seriatim::NotReplicated/) }
         expect(changes).to be > before
         expect(rows.count).to eq(2)
       end
       eventually { relay.turn && rows.count.zero? }
       expect(waiting).to eq("1" => %w[a b])
+    end
+  end
+
+  context "with a queue that cannot be pushed" do
+    before { database("SQLite") }
+
+    def broken = @broken ||= worker("Broken", fold: :list)
+
+    # Beside jobs of Orders that are committed before the first attempt and after the second one. The block mends the queue.
+    def expect_others_go_on(error, *before)
+      transaction { broken.perform_async_in_transaction([{ id: 1, payload: "late" }]) }
+      commit(1, "a")
+      eventually { relay.turn && @log.string.match?(/q=Broken .*the jobs of this queue wait, the next attempt is in 0.8 s: #{error}/) }
+      expect(rows.pluck(:queue)).to eq(["Broken"])
+      commit(1, "b")
+      2.times { relay.turn }
+      expect(rows.pluck(:queue)).to eq(["Broken"])
+      yield
+      eventually { relay.turn && rows.count.zero? }
+      expect([waiting, waiting(broken)]).to eq([{ "1" => [*before, "a", "b"] }, { "1" => [*before, "late"] }])
+      expect(@log.string).to include("q=Broken outbox pushes this queue again")
+    end
+
+    it "R-OUTBOX-14: pushes the other queues if the user may not write one" do
+      REDIS.call("ACL", "SETUSER", "relay", "on", ">secret", "+@all", "~seriatim:queues", "~seriatim:*Orders*")
+      Seriatim.redis = REDIS.url.sub("unix://", "unix://relay:secret@")
+      expect_others_go_on("Seriatim::AuthError") { Seriatim.redis = REDIS.url }
+    ensure
+      REDIS.call("ACL", "DELUSER", "relay")
+    end
+
+    it "R-OUTBOX-14: pushes the other queues if the layout of one cannot be read" do
+      broken
+      REDIS.call("SET", "seriatim:{Broken}:layout", "garbage")
+      expect_others_go_on("Seriatim::Unsupported: the layout of the queue in Redis cannot be read: garbage") do
+        REDIS.call("DEL", "seriatim:{Broken}:layout")
+      end
+    end
+
+    it "R-OUTBOX-14: pushes the other queues while a master of the cluster is down" do
+      cluster = RedisCluster.new(masters: 2, replicas: 0, arguments: %w[--cluster-require-full-coverage no])
+      Seriatim.redis = cluster.url
+      Seriatim.push_timeout = 0.5
+      @orders = worker("Late", fold: :list, shards_count: 1) # on the master that stays; its layout is on the other one
+      @broken = worker("Broken", fold: :list, shards_count: 1)
+      [orders, broken].each { |queue| queue.perform_async([{ id: 1, payload: "early" }]) }
+      master = cluster.master_of(cluster.slot_of("{Broken/0}"))
+      master.kill
+      expect_others_go_on("Seriatim::(ConnectionError|OutcomeUnknown)", "early") { master.restart }
+    ensure
+      cluster&.remove
     end
   end
 

@@ -14,14 +14,14 @@ module Seriatim
       LOCKED_PAUSE = 1.0 # seconds, while another relay works
       LONGEST_PAUSE = 30.0 # seconds, after errors
       REPORT = 60 # seconds between log lines about what waits
-      HOLD = 2.0 # seconds for which a queue that cannot be pushed is passed over
-      # Errors that concern all queues, or that a later attempt mends.
-      PASSING = [ConnectionError, PoolTimeout, OutcomeUnknown, NotReplicated, ReadOnly, NotReady, AuthError, RedisFull].freeze
-      private_constant :ROWS, :BYTES, :PAUSE, :LOCKED_PAUSE, :LONGEST_PAUSE, :REPORT, :HOLD, :PASSING
+      # A queue whose last push failed: how many failed in a row, and the monotonic time of the next one.
+      Held = Struct.new(:failures, :till)
+      private_constant :ROWS, :BYTES, :PAUSE, :LOCKED_PAUSE, :LONGEST_PAUSE, :REPORT, :Held
 
       def initialize
-        @failures = 0
-        @held = {} # queue => monotonic time until which it is not pushed, because a push of it failed
+        @failures = 0 # of the database, in a row
+        @held = {} # queue => Held
+        @retry_at = -Float::INFINITY # monotonic time before which no held queue is pushed
         @reported = -Float::INFINITY
       end
 
@@ -43,7 +43,7 @@ module Seriatim
 
         report
         pushed.zero? ? PAUSE : 0.0
-      rescue *PASSING, ActiveRecord::ActiveRecordError => e
+      rescue ActiveRecord::ActiveRecordError => e
         fail_with(e)
       end
 
@@ -59,10 +59,22 @@ module Seriatim
         true
       end
 
+      # What fails for one queue leaves the others alone. A push that fails ends the turn, because it may have taken push_timeout and
+      # a signal may have come; the next turn begins at once with the others.
+      # @return [Integer] the rows that it tried to push
       def relay
         number_rows
-        rows = page
-        rows.group_by(&:queue).each { |queue, part| push(queue, part) }
+        rows = page(Row.where.not(queue: @held.keys))
+        rows.group_by(&:queue).all? { |queue, part| push(queue, part) } ? rows.size + retry_held : rows.size
+      end
+
+      # Pushes the held queue that waits longest for its next push.
+      def retry_held
+        queue, held = @held.min_by { |_, hold| hold.till }
+        return 0 if held.nil? || PushOutcome.monotonic < [held.till, @retry_at].max
+
+        rows = page(Row.where(queue: queue))
+        rows.empty? ? @held.delete(queue) : push(queue, rows)
         rows.size
       end
 
@@ -84,33 +96,43 @@ module Seriatim
         end
       end
 
-      # The first rows of those queues that can be pushed.
-      def page
+      # The first ones of these rows.
+      def page(rows)
         bytes = 0
-        sizes = numbered.limit(ROWS).pluck(:id, Arel.sql("LENGTH(payload)"))
+        sizes = rows.where.not(number: nil).order(:number).limit(ROWS).pluck(:id, Arel.sql("LENGTH(payload)"))
         ids = sizes.take_while.with_index { |(_, size), at| (bytes += size) <= BYTES || at.zero? }.map(&:first)
         Row.where(id: ids).order(:number).to_a
       end
 
-      def numbered
-        @held.delete_if { |_, till| till <= PushOutcome.monotonic }
-        rows = Row.where.not(number: nil).order(:number)
-        @held.empty? ? rows : rows.where.not(queue: @held.keys)
-      end
-
-      # What fails for one queue leaves the others alone.
+      # @return [Boolean] false: the push failed, and the queue is held
       def push(queue, rows)
+        began = PushOutcome.monotonic
         counts = push_rows(queue, rows)
         Row.where(id: rows.map(&:id)).delete_all
-        refused = counts[2].size
-        Log.debug("outbox", "pushed", q: queue, n: rows.size)
-        Log.warn("outbox", "jobs were refused by on_waiting", q: queue, n: refused) if refused.positive?
-      rescue *PASSING
-        raise
+        report_push(queue, rows.size, counts[2].size)
+        true
       rescue Error, Invalid => e
-        @held[queue] = PushOutcome.monotonic + HOLD
-        Log.error("outbox", "the jobs of this queue wait: #{Log.describe(e)}", q: queue, n: rows.size)
+        hold(queue, rows.size, e, began)
+        false
       end
+
+      def report_push(queue, count, refused)
+        Log.info("outbox", "pushes this queue again", q: queue) if @held.delete(queue)
+        Log.debug("outbox", "pushed", q: queue, n: count)
+        Log.warn("outbox", "jobs were refused by on_waiting", q: queue, n: refused) if refused.positive?
+      end
+
+      # The next push of a held queue is as far away as this one took, so that the relay has half of its time for the others.
+      def hold(queue, count, error, began)
+        now = PushOutcome.monotonic
+        failures = (@held[queue]&.failures || 0) + 1
+        @held[queue] = Held.new(failures, now + pause_after(failures))
+        @retry_at = now + (now - began)
+        Log.error("outbox", format("the jobs of this queue wait, the next attempt is in %<pause>.1f s: %<error>s",
+                                   pause: pause_after(failures), error: Log.describe(error)), q: queue, n: count)
+      end
+
+      def pause_after(failures) = [PAUSE * (2**[failures, 10].min), LONGEST_PAUSE].min
 
       # @return [Array] as {Connection#push} says
       def push_rows(queue, rows)
@@ -132,10 +154,10 @@ module Seriatim
       end
 
       def fail_with(error)
-        @lock = nil if error.is_a?(ActiveRecord::ActiveRecordError)
-        drop_connection if @lock.nil?
+        @lock = nil
+        drop_connection
         @failures += 1
-        pause = [PAUSE * (2**[@failures, 10].min), LONGEST_PAUSE].min
+        pause = pause_after(@failures)
         Log.warn("outbox", "nothing is pushed, the next attempt is in #{pause.round(1)} s: #{Log.describe(error)}")
         pause
       end
