@@ -149,7 +149,7 @@ end
 
 local function code_of(ended)
   local raised = ended.raised
-  local mistake = application.is_loading and application.mistake(raised)
+  local mistake = application.is_loading and application.mistake(ended)
   if mistake then
     return refuse_application(mistake, ended.traceback)
   elseif errors.is(raised) and raised.of_application then

@@ -105,6 +105,10 @@ describe("seriatim-lua", function()
     { "fold = 'join'", "3: FaultyWorker.fold must be one of merge, list, last, first, not 'join' (string)\n" },
     { "shard_count = 2", "3: FaultyWorker: unknown option 'shard_count' (did you mean shards_count?); known are name, " },
     { "} seriatim.lease_tme = 2 seriatim.worker { name = 'A'", "3: there is no setting 'lease_tme' (did you mean lease_time?); there are " },
+    { "} error 'no database' seriatim.worker { name = 'A'", "3: no database\n" },
+    { "} error('no database\\nat all', 0) seriatim.worker { name = 'A'", "3: no database\n" },
+    { "} error { message = 'no database' } seriatim.worker { name = 'A'", "3: no database\n" },
+    { "} require 'nothing_of_that_name' seriatim.worker { name = 'A'", "3: module 'nothing_of_that_name' not found\n" },
     { "} undefined_function { name = 'A'", "3: attempt to call " },
     { "} undefined_table.name = tostring { name = 'A'", "3: attempt to index " },
     { "}} (", "3: " },
@@ -215,9 +219,10 @@ describe("seriatim-lua", function()
   end)
 
   local FAILING = {
-    { "error('broken application')", "failing.lua:1: broken application", 1 },
-    { "require 'nothing_of_that_name'", "module 'nothing_of_that_name' not found", 1 },
+    { "error('broken application')", "failing.lua:1: broken application", 2 },
+    { "require 'nothing_of_that_name'", "module 'nothing_of_that_name' not found", 2 },
     { "return (", "failing.lua:1:", 2 },
+    { "error(require('seriatim.errors').new('IO', 'no such host'), 0)", "no Redis: no such host", 3 },
     { "os.exit(7)", "", 7 },
     { "require('seriatim').lease_time = 'x'", "failing.lua:1: lease_time must be", 2 },
   }

@@ -152,6 +152,10 @@ FAULTY: list[tuple[str, str]] = [
     ("seriatim.lease_tme = 2", r"4: seriatim has no setting 'lease_tme' \(did you mean lease_time\?\).*"),
     ("def (", r"4: SyntaxError: .*"),
     (" pass", r"4: IndentationError: .*"),
+    ("import nothing_of_that_name", r"4: ModuleNotFoundError: No module named 'nothing_of_that_name'"),
+    ("from seriatim import Workr", r"4: ImportError: cannot import name 'Workr' from 'seriatim' .*"),
+    ("import json; json.loads('{')", r"4: json\.decoder\.JSONDecodeError: .*"),
+    ("raise RuntimeError('no\\ndatabase')", r"4: RuntimeError: no \| database"),
     ("FaultyWorkr.shards_count = 1", r"4: NameError: name 'FaultyWorkr' is not defined.*"),
 ]
 
@@ -198,11 +202,13 @@ def test_it_exits_1_and_calls_last_words_when_it_crashes(shell: Shell) -> None:
 @pytest.mark.parametrize(
     ("body", "message", "code"),
     [
-        ("raise RuntimeError('broken application')", "RuntimeError: broken application", 1),
-        ("import nothing_of_that_name", "No module named 'nothing_of_that_name'", 1),
+        ("raise RuntimeError('broken application')", "RuntimeError: broken application", 2),
+        ("import nothing_of_that_name", "No module named 'nothing_of_that_name'", 2),
         ("import sys; sys.exit(7)", "", 7),
         ("import sys; sys.exit('not today')", "not today", 1),
         ("import seriatim; seriatim.lease_time = 'x'", "lease_time must be", 2),
+        ("import seriatim; raise seriatim.ConnectionError('no such host')", "no Redis: no such host", 3),
+        ("import seriatim; raise seriatim.RedisFull('full')", "seriatim: full", 1),
     ],
 )
 def test_r_command_3_it_ends_with_the_error_of_an_application_that_fails_while_it_loads(shell: Shell, body: str, message: str, code: int) -> None:

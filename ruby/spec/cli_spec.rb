@@ -64,6 +64,10 @@ RSpec.describe "the command", limit: 400 do
         "extend Seriatim::Workr" => /4: uninitialized constant Seriatim::Workr \(did you mean Seriatim::Worker\?\)/,
         "def self.x = 1; raise unless ni.nil?" => /4: undefined local variable or method .ni. for .*/,
         "require 'no_such_library'" => /4: cannot load such file -- no_such_library/,
+        "JSON.parse('{')" => /4: JSON::ParserError: .*/,
+        "raise 'no | database'.sub('|', 10.chr)" => /4: RuntimeError: no  \|  database/,
+        "raise NotImplementedError" => /4: NotImplementedError: NotImplementedError/,
+        "def self.deep = deep; deep" => /4: SystemStackError: stack level too deep/,
         "require_relative 'no_such_file'" => %r{4: cannot load such file -- /.*/no_such_file},
         "def (" => /\d: syntax error.*/
       }.each do |line, text|
@@ -71,6 +75,13 @@ RSpec.describe "the command", limit: 400 do
         expect(Command.run("-r", path)).to match([/\Aseriatim: #{Regexp.escape(path)}:#{text}\n\z/, 2]), line
       end
       expect(Command.run("-v", "-r", File.join(@dir, "faulty.rb"))).to match([/\Aseriatim: .*syntax error.*^ +from /m, 2])
+    end
+
+    it "R-COMMAND-3: ends as the application says that exits, or lets an error of Redis pass, while it is loaded" do
+      { "exit 7" => ["", 7], "raise Seriatim::ConnectionError, 'no such host'" => ["seriatim: no Redis: no such host\n", 3],
+        "raise Seriatim::RedisFull, 'full'" => ["seriatim: full\n", 1] }.each do |line, ended|
+        expect(Command.run("-r", write("ending.rb", "require 'seriatim'\n#{line}\n"))).to eq(ended)
+      end
     end
 
     it "says in one line that a worker has no perform" do

@@ -2,6 +2,7 @@
 -- the main one first, then each thread's.
 local private_redis = require "seriatim.client.private_redis"
 local errors = require "seriatim.errors"
+local log = require "seriatim.log"
 
 ---is_loading: an application is being loaded, or could not be.
 ---@class seriatim.Application
@@ -127,18 +128,20 @@ function application.load(path)
   application.is_loading = false
 end
 
----The line "file:line: text" of a mistake in the application that its text alone explains: a syntax error, a setting that
----cannot be, or the use of an undefined global. nil: the text alone does not explain it.
----@param raised any  what application.load raised
+---The line "file:line: text" of what the application raised while it was loaded. nil: it is an error of ours, of Redis for one.
+---@param ended { raised: any, traceback: string }  as failure.seen gives it
 ---@return string?
-function application.mistake(raised)
-  if type(raised) ~= "string" then
+function application.mistake(ended)
+  if errors.is(ended.raised) then
     return
   end
-  local place, text = raised:match("^([^\n]-:%d+: )seriatim: ([^\n]*)")
-  return place and place .. text
-    or raised:match "^[^\n]-:%d+: attempt to [^\n]*global '[^\n]*$"
-    or raised:match("^error loading module '[^\n]-' from file '[^\n]-':%s+([^\n]*)")
+  local text = log.describe(ended.raised):gsub("^error loading module '[^\n]-' from file '[^\n]-':%s+", "")
+  local place, rest = text:match("^([^\n]-:%d+: )([^\n]*)")
+  if not place then
+    place = ended.traceback:match("\nstack traceback:.-\n\t([^%[\n][^\n]-:%d+: )in ") or ""
+    rest = text:match "^[^\n]*"
+  end
+  return place .. rest:gsub("^seriatim: ", ""):gsub(":$", "") -- require has its list behind the colon
 end
 
 ---What os.getenv says of the environment's name from now on, in this state: Lua cannot set variables.

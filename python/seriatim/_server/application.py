@@ -5,22 +5,25 @@ from __future__ import annotations
 import importlib
 import os
 import sys
+import sysconfig
 from collections.abc import Iterator
 from contextlib import contextmanager
 from traceback import format_exception_only, walk_tb
 from typing import Final
 
-from .._errors import ApplicationError, Invalid, UnknownSetting, UsageError
+from .._errors import ApplicationError, Error, Invalid, UnknownSetting, UsageError
 
 OWN_FILES: Final = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "")
+STANDARD_FILES: Final = os.path.join(sysconfig.get_path("stdlib"), "")
+PACKAGES: Final = tuple(f"{os.sep}{name}{os.sep}" for name in ("site-packages", "dist-packages"))  # folders of installed ones
 
 
 def load(path: str) -> None:
     """
     Imports it under its own name, so that it is never loaded twice.
 
-    Raises UsageError when there is nothing to load, ApplicationError where it has a syntax error, a name that is not defined
-    or a setting that cannot be, and whatever else the application raises.
+    Raises UsageError when there is nothing to load, ApplicationError where it has a syntax error or a setting that cannot be or
+    raises an exception, and Error where Redis failed while the application used it.
     """
     file = find_file(path)
     if file is None:
@@ -72,30 +75,41 @@ def load_module(name: str) -> None:
     try:
         with errors_placed():
             importlib.import_module(name)
-    except ModuleNotFoundError as error:
-        if error.name is not None and f"{name}.".startswith(f"{error.name}."):
+    except ApplicationError as error:
+        cause = error.__cause__
+        if isinstance(cause, ModuleNotFoundError) and cause.name is not None and f"{name}.".startswith(f"{cause.name}."):
             raise missing from None
         raise
 
 
 @contextmanager
 def errors_placed() -> Iterator[None]:
-    """Raises the mistakes that the message alone explains again as ApplicationError, whose message begins with their place."""
+    """Raises what the application raises again as ApplicationError, whose message begins with its place."""
     try:
         yield
     except SyntaxError as error:
         raise ApplicationError(f"{error.filename}:{error.lineno}: {type(error).__name__}: {error.msg}") from error
-    except NameError as error:
-        raise ApplicationError(f"{place_of(error)}{''.join(format_exception_only(type(error), error)).strip()}") from error
+    except (UsageError, Error):  # of no Redis that may be started; of Redis
+        raise
     except (Invalid, UnknownSetting) as error:
         raise ApplicationError(f"{place_of(error)}{error}") from error
+    except Exception as error:
+        raise ApplicationError(f"{place_of(error)}{''.join(format_exception_only(type(error), error)).strip()}") from error
 
 
 def place_of(error: BaseException) -> str:
-    """ "file:line: " of the innermost call that is neither ours nor the import system's; "" where there is none."""
+    """
+    "file:line: " of the innermost call of the application, or of a library where there is no other. "" where there is none that
+    is neither ours nor the import system's.
+    """
     calls = [(frame.f_code.co_filename, line) for frame, line in walk_tb(error.__traceback__)]
-    theirs = [f"{file}:{line}: " for file, line in calls if not file.startswith((OWN_FILES, "<frozen ")) and file != importlib.__file__]
-    return theirs[-1] if theirs else ""
+    calls = [(file, line) for file, line in calls if not file.startswith((OWN_FILES, "<frozen ")) and file != importlib.__file__]
+    calls = [call for call in calls if not is_of_library(call[0])] or calls
+    return f"{calls[-1][0]}:{calls[-1][1]}: " if calls else ""
+
+
+def is_of_library(file: str) -> bool:
+    return file.startswith(STANDARD_FILES) or any(folder in file for folder in PACKAGES)
 
 
 def put_in_front(folder: str) -> None:

@@ -52,7 +52,7 @@ module Seriatim
   class UsageError < Invalid; end
 
   # The application that the command loads is wrong, not the command line. The message begins with the file and the line where
-  # there is one.
+  # there is one, and the cause is what the application raised.
   # @api private
   class ApplicationError < UsageError; end
 

@@ -9,10 +9,12 @@ module Seriatim
     module_function
 
     OWN_FILES = "#{File.expand_path("..", __dir__)}/"
-    private_constant :OWN_FILES
+    LIBRARIES = [*Gem.path, RbConfig::CONFIG["rubylibprefix"]].map { |folder| "#{folder}/" }.freeze # of gems and of Ruby
+    private_constant :OWN_FILES, :LIBRARIES
 
     # @raise [UsageError] there is nothing to load
-    # @raise [ApplicationError] the application has a syntax error, a setting that cannot be, or names what does not exist
+    # @raise [ApplicationError] the application has a syntax error or a setting that cannot be, or raised an error
+    # @raise [Error] Redis failed while the application used it
     def load(path)
       own_logger = Seriatim.logger
       name = file(path) || path
@@ -49,22 +51,26 @@ module Seriatim
       placing_errors { ::Rails.application.eager_load! }
     end
 
-    # Raises the mistakes that the message alone explains again as an ApplicationError, whose message begins with their place.
+    # Raises what the application raises again as an ApplicationError, whose message begins with its place.
     def placing_errors
       yield
     rescue SyntaxError => e # its message begins with the place
       raise ApplicationError, e.message[/\A.*/].delete_suffix(" (SyntaxError)")
-    rescue UsageError # of a file of settings, which it names
+    rescue UsageError, Error # of a file of settings, which it names; of Redis
       raise
     rescue Invalid => e
       raise ApplicationError, "#{place_of(e)}#{e.message}"
     rescue NameError, LoadError => e # NoMethodError is a NameError
       raise ApplicationError, "#{place_of(e)}#{unknown_name(e)}"
+    rescue StandardError, ScriptError, SystemStackError => e
+      raise ApplicationError, "#{place_of(e)}#{e.class}: #{e.message}"
     end
 
-    # @return [String] "file:line: ", the innermost line that is neither ours nor of Ruby's require
+    # @return [String] "file:line: ", the innermost line of the application; of a library where there is no other
     def place_of(error)
-      at = error.backtrace_locations&.find { |location| !location.absolute_path&.start_with?(OWN_FILES) && !location.path.start_with?("<internal:") }
+      calls = (error.backtrace_locations || []).take_while { |location| location.absolute_path != __FILE__ }
+      calls.reject! { |location| location.absolute_path&.start_with?(OWN_FILES) || location.path.start_with?("<internal:") }
+      at = calls.find { |location| !location.absolute_path&.start_with?(*LIBRARIES) } || calls.first
       at ? "#{at.path}:#{at.lineno}: " : ""
     end
 
