@@ -54,7 +54,7 @@ def test_r_pipe_5_nothing_is_written_before_the_block_ends(orders: Any, mails: A
             _ = pipeline.results
     assert waiting(orders) == ["1", "2"]
     assert waiting(mails) == ["m"]
-    assert [future.value for future in futures] == pipeline.results
+    assert [future.value for future in futures] == pipeline.results == [result.value for result in pipeline.results]
     assert [(r.added, r.folded, r.refused_at) for r in pipeline.results] == [(1, 0, []), (1, 0, []), (0, 1, []), (1, 0, [0])]
     assert futures[3].refused == 1
     with pytest.raises(AttributeError):

@@ -171,6 +171,32 @@ async def pull() -> None:
         await taken.aack()
 
 
+def push_together() -> int:
+    with seriatim.pipelined() as pipeline:
+        orders = OrderWorker.perform_async([{"id": 19, "payload": "paid"}], handle=True)
+        mails = send_mails.perform_async([{"id": 1}])
+    OrderWorker.actions.cancel(orders.value.handles[0])
+    return orders.value.added + mails.added + pipeline.results[0].value.folded
+
+
+class Imports(Worker):
+    def perform(self, payloads_by_id: dict[str, list[Any]], batch: Batch) -> None:
+        for id, payloads in payloads_by_id.items():
+            if payloads[-1]["busy"]:
+                batch.snooze(id, 30)
+
+
+class ImportsOfBytes(Worker):
+    def perform(self, payloads_by_id: dict[str | bytes, list[dict[str, bool]]]) -> None: ...
+
+
+def report_by_hand() -> None:
+    batch = testing.batch(Imports, {7: [{"busy": True}], 8: [{"busy": False}]}, retry_count=2)
+    Imports().perform(dict(batch), batch)
+    ImportsOfBytes().perform(dict(testing.batch(ImportsOfBytes, {7: [{"busy": True}]})))
+    assert batch.snoozed == {"7": 30.0}
+
+
 async def tested() -> None:
     with testing.fake():
         ids: list[str | bytes] = [job.id for job in testing.pushed(OrderWorker)]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import KeysView, Mapping, Sequence
 from typing import Any, cast
 
 from .. import _native
@@ -40,6 +40,10 @@ class FakeBatch(Batch):
         """The largest count that perform gave to checkpoint, by id."""
         self.extended: float | None = None
         """The seconds of extend."""
+
+    def keys(self) -> KeysView[Any]:
+        """Any: `dict(batch)` is what a perform takes, whether it declares ids as str or as what they can be."""
+        return super().keys()
 
     @property
     def failed(self) -> dict[Id, BaseException | str]:
