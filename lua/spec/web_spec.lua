@@ -543,12 +543,18 @@ describe("seriatim-lua web", function()
   before_each(function() shell = command.shell(suite.redis.url) end)
   after_each(function() shell:remove() end)
 
-  ---The running command and its port, or unix:PATH.
-  local function served(...)
-    local running = shell:start { "web", wait = false, ... }
+  ---The running command and its port, or unix:PATH. words: its arguments, and as fields what Shell:start takes.
+  local function started(words)
+    words.wait = false
+    table.insert(words, 1, "web")
+    local running = shell:start(words)
     running:wait_for("the dashboard is at %S+\n")
     local address = running:log():match("the dashboard is at (%S+)")
     return running, address:match("^http://.*:(%d+)/$") or address
+  end
+
+  local function served(...)
+    return started { ... }
   end
 
   local function line(where, bytes)
@@ -584,7 +590,7 @@ describe("seriatim-lua web", function()
     for _, words in ipairs { { "0.0.0.0" }, { "::" }, { "127.evil.example" }, { "0" } } do
       local text, code = shell:run("web", "--port", "0", "--bind", words[1])
       assert.equal(2, code)
-      assert.matches("is not a loopback address: other machines could reach the dashboard; add %-%-token", text)
+      assert.matches("is not a loopback address: other machines could reach the dashboard; set SERIATIM_WEB_TOKEN or %-%-token", text)
     end
     assert.equal(2, select(2, shell:run("web", "--port", "65536")))
     assert.equal(2, select(2, shell:run("web", "--port", "1", "--bind", "unix:" .. shell.folder .. "/s")))
@@ -592,6 +598,23 @@ describe("seriatim-lua web", function()
     assert.equal("HTTP/1.1 401 Unauthorized", line(port, "GET /api/v1/stats" .. CLOSE .. "\r\n"))
     assert.equal("HTTP/1.1 200 OK", line(port, "GET /api/v1/stats" .. CLOSE .. "Authorization: Bearer right\r\n\r\n"))
     assert.equal(0, running:stop("INT", 10))
+  end)
+
+  it("D2 takes the token of a variable, which other users cannot see, unless --token is given", function()
+    local function statuses(words, tokens)
+      local running, port = started(words)
+      for place, token in ipairs(tokens) do
+        tokens[place] = line(port, "GET /api/v1/stats" .. CLOSE .. "Authorization: Bearer " .. token .. "\r\n\r\n"):match " (%d+) "
+      end
+      assert.equal(0, running:stop("INT", 10))
+      return tokens
+    end
+    local env = { SERIATIM_WEB_TOKEN = "right" }
+    assert.same({ "401", "200" }, statuses({ "--port", "0", "--bind", "0.0.0.0", env = env }, { "other", "right" }))
+    assert.same({ "401", "200" }, statuses({ "--port", "0", "--token", "other", env = env }, { "right", "other" }))
+    local text, code = shell:run { "web", "--port", "0", env = { SERIATIM_WEB_TOKEN = "" } }
+    assert.matches("SERIATIM_WEB_TOKEN must be a text of 1 to 1000 bytes", text)
+    assert.equal(2, code)
   end)
 
   it("D2 listens on a Unix socket of its user alone, also where a dead one left its own", function()

@@ -15,7 +15,7 @@ import sys
 import threading
 import time
 import zlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, suppress
 from pathlib import Path
@@ -823,8 +823,8 @@ def standing(redis: RedisServer) -> Iterator[Callable[..., tuple[Site, Command]]
     """`seriatim web` with these words."""
     started: list[Command] = []
 
-    def start(*words: str) -> tuple[Site, Command]:
-        started.append(Command("web", "--port", "0", *words, redis=redis.url, wait=False))
+    def start(*words: str, env: Mapping[str, str] | None = None) -> tuple[Site, Command]:
+        started.append(Command("web", "--port", "0", *words, redis=redis.url, env=env, wait=False))
         return Site(started[-1].wait_for(r"dashboard is at (http://\S+)")[1]), started[-1]
 
     yield start
@@ -850,6 +850,17 @@ def test_d2_the_command_is_for_this_machine_alone_or_asks_for_a_token(standing: 
     site, _ = standing("--bind", "0.0.0.0", "--token", "s3cret")
     assert site.get("/api/v1/stats").status == 401
     assert site.get("/api/v1/stats", Authorization="Bearer s3cret", Host="any.example").status == 200
+
+
+def test_d2_the_command_takes_the_token_of_a_variable_unless_one_is_given(standing: Any, redis: RedisServer) -> None:
+    """Other users of the machine see the command line, and not the variables."""
+    env = {"SERIATIM_WEB_TOKEN": "right"}
+    for words, wrong, right in ((["--bind", "0.0.0.0"], "other", "right"), (["--token", "other"], "right", "other")):
+        site, _ = standing(*words, env=env)
+        assert site.get("/api/v1/stats", Authorization=f"Bearer {wrong}").status == 401
+        assert site.get("/api/v1/stats", Authorization=f"Bearer {right}").status == 200
+    said, code = command.run("web", "--port", "0", redis=redis.url, env={"SERIATIM_WEB_TOKEN": ""})
+    assert code == 2 and "SERIATIM_WEB_TOKEN must be a text of 1 to 1024 bytes" in said
 
 
 def test_the_command_exits_2_where_it_cannot_listen(standing: Any, redis: RedisServer) -> None:

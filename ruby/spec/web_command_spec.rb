@@ -58,6 +58,16 @@ RSpec.describe "seriatim web", limit: 120 do
     end
   end
 
+  it "D2 takes the token of a variable, which other users cannot see, unless --token is given" do
+    served("--bind", "0.0.0.0", "--port", "0", env: { "SERIATIM_WEB_TOKEN" => "right" }) do |_, port|
+      expect(%w[other right].map { |token| status(port, request("/api/v1/stats", "Authorization: Bearer #{token}")) }).to eq([401, 200])
+    end
+    served("--port", "0", "--token", "other", env: { "SERIATIM_WEB_TOKEN" => "right" }) do |_, port|
+      expect(%w[right other].map { |token| status(port, request("/api/v1/stats", "Authorization: Bearer #{token}")) }).to eq([401, 200])
+    end
+    expect(Command.run("web", "--port", "0", env: { "SERIATIM_WEB_TOKEN" => "" })).to match([/SERIATIM_WEB_TOKEN must be a text of 1 to 1024 bytes/, 2])
+  end
+
   it "listens on a Unix socket for its user alone, and takes the place of a dead one" do
     Dir.mktmpdir do |dir|
       path = File.join(dir, "web")

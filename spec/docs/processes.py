@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
 import subprocess
 import tempfile
@@ -43,7 +44,8 @@ class Started:
     def __init__(self, text: str, folder: Path, env: Mapping[str, str]) -> None:
         self._files = [tempfile.NamedTemporaryFile(prefix="seriatim-docs-", suffix=f".{name}") for name in ("stdout", "stderr")]
         self.text = text
-        self._process = subprocess.Popen(["bash", "-c", f"exec {text}"], cwd=folder, env=environment(env), stdin=subprocess.DEVNULL,
+        line = re.sub(r'^(\w+="[^"]*" )?', r"\1exec ", text)  # behind the variable that the line sets
+        self._process = subprocess.Popen(["bash", "-c", line], cwd=folder, env=environment(env), stdin=subprocess.DEVNULL,
                                          stdout=self._files[0], stderr=self._files[1], start_new_session=True)
 
     def __enter__(self) -> Started:

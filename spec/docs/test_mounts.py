@@ -247,5 +247,5 @@ def test_seriatim_web_serves_the_dashboard(blocks: Section, tmp_path: Path, env:
                 assert (tmp_path / "web.sock").stat().st_mode & 0o077 == 0
             else:
                 assert get(port, "/api/v1/stats", Authorization="Bearer open-sesame")[0] == 200
-                assert get(port, "/api/v1/stats")[0] == (401 if "--token" in command else 200)
+                assert get(port, "/api/v1/stats")[0] == (401 if "SERIATIM_WEB_TOKEN" in command else 200)
             assert server.stop() == 0

@@ -11,6 +11,7 @@ local settings = require "seriatim.settings"
 local BIND, PORT = "127.0.0.1", 9292
 local THREADS = 4 -- a Redis that does not answer holds one request up, not all
 local CHANGE_THREADS = 2 -- of their own, so that changes, which may take long, hold up no page and no probe
+local TOKEN = "SERIATIM_WEB_TOKEN" -- the variable that sets the token where --token does not; empty is a mistake, not no token
 local POLLS = 1000 -- pops that may wait at once
 local LOCAL_HOSTS = { "localhost", "127.0.0.1", "[::1]" } -- with any port
 local CHUNK = [[
@@ -25,6 +26,11 @@ WebCommand.__index = WebCommand
 
 local command = {}
 
+local function token_of(options)
+  local token = options.token or os.getenv(TOKEN)
+  return token and validate.text(options.token and "--token" or TOKEN, token, 1, 1000)
+end
+
 ---@param options table
 ---@return seriatim.WebCommand
 function command.new(options)
@@ -38,7 +44,7 @@ function command.new(options)
     path = bind:match("^unix://(.+)") or bind:match("^unix:(.+)"),
     port = validate.integer("--port", options.port or PORT, 0, 65535),
     has_port = options.port ~= nil,
-    token = options.token and validate.text("--token", options.token, 1, 1000),
+    token = token_of(options),
     read_only = options.read_only or false,
     consume = options.consume or false,
     log_format = options.log_format or log.format,
@@ -62,7 +68,8 @@ function WebCommand:open()
   elseif self.path then
     listener, port, message = native.listen_unix(self.path)
   elseif not self.token and not is_loopback(self.bind) then
-    errors.usage(("--bind %s is not a loopback address: other machines could reach the dashboard; add --token"):format(self.bind))
+    local text = "--bind %s is not a loopback address: other machines could reach the dashboard; set %s or --token"
+    errors.usage(text:format(self.bind, TOKEN))
   else
     listener, port, message = native.listen(self.bind, self.port)
   end

@@ -19,6 +19,8 @@ from .exit_codes import STOPPED
 
 BIND: Final = "127.0.0.1"
 PORT: Final = 9292
+TOKEN: Final = "SERIATIM_WEB_TOKEN"  # the variable that sets the token where --token does not; empty is a mistake, not no token
+LONGEST_TOKEN: Final = 1024
 BACKLOG: Final = 128
 STOP_SECONDS: Final = 5.0
 LOCAL_HOSTS: Final = ("localhost", "127.0.0.1", "[::1]")
@@ -28,7 +30,7 @@ class WebCommand:
     def __init__(self, options: dict[str, Any]) -> None:
         self._bind: str = options.get("bind", BIND)
         self._port = validate.integer("--port", options.get("port", PORT), 0, 65_535)
-        self._token: str | None = options.get("token")
+        self._token = token(options)
         self._read_only = "read_only" in options
         self._consume = "consume" in options
         self._path = self._bind.removeprefix("unix:").removeprefix("//") if self._bind.startswith("unix:") else None
@@ -68,7 +70,7 @@ class WebCommand:
     def _listen_tcp(self) -> socket.socket:
         family, *_, address = socket.getaddrinfo(self._bind, self._port, type=socket.SOCK_STREAM)[0]
         if not self._token and not ipaddress.ip_address(address[0]).is_loopback:
-            text = f"--bind {self._bind} is not a loopback address: other machines could reach the dashboard; add --token"
+            text = f"--bind {self._bind} is not a loopback address: other machines could reach the dashboard; set {TOKEN} or --token"
             raise UsageError(text)
         return socket.create_server(address[:2], family=family, backlog=BACKLOG)
 
@@ -76,6 +78,12 @@ class WebCommand:
         if self._path is not None:
             return f"unix:{self._path}"
         return f"http://{literal(self._bind)}:{listener.getsockname()[1]}/"
+
+
+def token(options: dict[str, Any]) -> str | None:
+    if "token" in options:
+        return validate.plain_text("--token", options["token"], 1, LONGEST_TOKEN)
+    return validate.plain_text(TOKEN, os.environ[TOKEN], 1, LONGEST_TOKEN) if TOKEN in os.environ else None
 
 
 def literal(address: str) -> str:

@@ -26,6 +26,7 @@ module Seriatim
       # @return [Integer] the exit code
       def run
         Application.load(@options[:require]) if @options[:require]
+        @token ||= token_of_environment
         listener = open
         PrivateRedis.url if RedisUrl.none?
         web = app
@@ -45,6 +46,9 @@ module Seriatim
         server.stop
         STOPPED
       end
+
+      # An empty one is a mistake, and does not mean that there is no token.
+      def token_of_environment = ENV.fetch("SERIATIM_WEB_TOKEN", nil)&.then { |token| Validate.text("SERIATIM_WEB_TOKEN", token, 1..1024) }
 
       # What the application configured; the command line adds to it.
       def app
@@ -72,7 +76,7 @@ module Seriatim
       def open_tcp
         address = Addrinfo.getaddrinfo(@bind, nil, nil, :STREAM).first
         unless token || address.ipv4_loopback? || address.ipv6_loopback?
-          raise UsageError, "--bind #{@bind} is not a loopback address: other machines could reach the dashboard; add --token"
+          raise UsageError, "--bind #{@bind} is not a loopback address: other machines could reach the dashboard; set SERIATIM_WEB_TOKEN or --token"
         end
 
         TCPServer.new(address.ip_address, @port)
