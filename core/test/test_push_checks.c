@@ -62,11 +62,13 @@ static void test_f11_f26_every_check_of_a_job(void **state)
     REFUSED((job.when = SERIATIM_AT, job.time = -INFINITY), "jobs[3]: perform_in must be a finite number");
     REFUSED((job.when = SERIATIM_DELAY, job.time = INFINITY), "jobs[3]: delay must be a finite number");
     REFUSED((job.when = SERIATIM_AT, job.time = 60),
-            "jobs[3]: perform_in: 60 is in 1970; for seconds from now use delay");
+            "jobs[3]: perform_in: 60 is in 1970; for seconds from now use deliver_in (this payload) or delay (its id)");
     REFUSED((job.when = SERIATIM_AT, job.time = 5e-324),
-            "jobs[3]: perform_in: 4.940656458e-324 is in 1970; for seconds from now use delay");
+            "jobs[3]: perform_in: 4.940656458e-324 is in 1970; for seconds from now use deliver_in (this payload) or "
+            "delay (its id)");
     REFUSED((job.when = SERIATIM_AT, job.time = 999999999.5),
-            "jobs[3]: perform_in: 999999999.5 is in 2001; for seconds from now use delay");
+            "jobs[3]: perform_in: 999999999.5 is in 2001; for seconds from now use deliver_in (this payload) or delay "
+            "(its id)");
     REFUSED((job.when = SERIATIM_AT, job.time = 1790000000000.0),
             "jobs[3]: perform_in looks like milliseconds: it is Unix time in seconds");
     REFUSED((job.when = SERIATIM_AT, job.time = 1e300),

@@ -352,7 +352,7 @@ static void test_r_http_3_a_refusal_names_the_field_the_rule_and_the_value(void 
         {"push", "{\"queue\":\"Q\",\"jobs\":[{\"id\":1,\"payload\":1,\"delay\":1,\"perform_at\":5}]}",
          "jobs[0]: perform_at: only one of perform_in, perform_at and delay may be given"},
         {"push", "{\"queue\":\"Q\",\"jobs\":[{\"id\":1,\"payload\":1,\"perform_at\":60}]}",
-         "perform_in: 60 is in 1970; for seconds from now use delay"},
+         "perform_in: 60 is in 1970; for seconds from now use deliver_in (this payload) or delay (its id)"},
         {"push", "{\"queue\":\"Q\",\"jobs\":[{\"id\":1,\"payload\":1,\"colour\":60}]}",
          "jobs[0]: unknown field \\\"colour\\\""},
         {"push", "{\"queue\":\"Q\",\"jobs\":[{\"id\":1,\"payload\":{\"a\":1,\"a\":2}}]}",

@@ -171,7 +171,7 @@ describe("seriatim.testing", function()
       local orders = jobs.worker()
       for pattern, job in pairs {
         ["jobs%[2%]%.payload"] = { id = 2, payload = print },
-        ["jobs%[2%]: .*60 is in 1970; for seconds from now use delay"] = { id = 1, perform_in = 60 },
+        ["jobs%[2%]: .*60 is in 1970; .* use deliver_in %(this payload%) or delay %(its id%)"] = { id = 1, perform_in = 60 },
         ["jobs%[2%]: id is empty"] = { id = "" },
         ["unknown key 'scor'"] = { id = 1, scor = 1 },
         ["1048576"] = { id = 1, payload = ("x"):rep(2000000) },

@@ -207,7 +207,7 @@ def test_r_test_8_wrong_jobs_and_payloads_are_refused_as_by_a_push(fake: None) -
     orders = worker()
     for job, message in (
         ({"id": 2, "payload": object()}, r"jobs\[1\].payload"),
-        ({"id": 1, "perform_in": 60}, "60 is in 1970; for seconds from now use delay"),
+        ({"id": 1, "perform_in": 60}, r"60 is in 1970; for seconds from now use deliver_in \(this payload\) or delay \(its id\)"),
         ({"id": ""}, r"jobs\[1\]: id is empty"),
         ({"id": 1, "scor": 1}, "unknown key 'scor'"),
         ({"id": 1, "payload": "x" * 2_000_000}, "1048576"),

@@ -114,7 +114,7 @@ RSpec.describe "Seriatim.testing!" do
     it "R-TEST-8: refuses wrong jobs and payloads as a push does, before anything is kept" do
       orders = worker
       expect { orders.perform_async([{ id: 1 }, { id: 2, payload: Object.new }]) }.to raise_error(Seriatim::Invalid, /jobs\[1\].payload/)
-      expect { orders.perform_async([{ id: 1, perform_in: 60 }]) }.to raise_error(Seriatim::Invalid, /60 is in 1970; for seconds from now use delay/)
+      expect { orders.perform_async([{ id: 1, perform_in: 60 }]) }.to raise_error(Seriatim::Invalid, /60 is in 1970; for seconds from now use deliver_in \(this payload\) or delay \(its id\)/)
       expect { orders.perform_async([{ id: "" }]) }.to raise_error(Seriatim::Invalid, "jobs[0]: id is empty")
       expect(orders.jobs).to be_empty
     end

@@ -30,15 +30,16 @@ int srt_check_unix_time(seriatim_client *c, const char *where, const char *field
     return SERIATIM_OK;
 }
 
-/* A time that may be said in two ways: names[0] is the field of Unix seconds, names[1] that of seconds from now. */
-static int push_check_when(seriatim_client *c, const char *where, const char *const names[2], int when, double time)
+/*
+ * A time that may be said in two ways: names[0] is the field of Unix seconds, names[1] that of seconds from now, and
+ * names[2] the hint at it.
+ */
+static int push_check_when(seriatim_client *c, const char *where, const char *const names[3], int when, double time)
 {
-    char hint[32];
     if (when == SERIATIM_NOW)
         return SERIATIM_OK;
-    snprintf(hint, sizeof hint, "use %s", names[1]);
     if (when == SERIATIM_AT)
-        return srt_check_unix_time(c, where, names[0], hint, time);
+        return srt_check_unix_time(c, where, names[0], names[2], time);
     if (when != SERIATIM_DELAY)
         return srt_fail(&c->error, SERIATIM_INVALID, "%swhen must be NOW, AT or DELAY", where);
     if (!isfinite(time))
@@ -50,7 +51,8 @@ static int push_check_when(seriatim_client *c, const char *where, const char *co
 
 static int push_check_times(seriatim_client *c, const seriatim_job *job, unsigned long at)
 {
-    static const char *const due[2] = {"perform_in", "delay"}, *const delivery[2] = {"deliver_at", "deliver_in"};
+    static const char *const due[3] = {"perform_in", "delay", "use deliver_in (this payload) or delay (its id)"};
+    static const char *const delivery[3] = {"deliver_at", "deliver_in", "use deliver_in"};
     char where[40];
     int status;
     if (job->when == SERIATIM_NOW && job->deliver_when == SERIATIM_NOW)
