@@ -123,4 +123,68 @@ RSpec.describe "Rails around pushes and runs", limit: 240 do
     RUBY
     expect(seen).to eq([["one", 1], ["two", 2], ["none", nil]])
   end
+
+  # Jobs of ActiveJob on SQLite, whose class is AccountJob and whose perform is `body`.
+  def active_job(body, persist: true)
+    <<~RUBY
+      require "active_job/railtie"
+      ActiveJob::Base.queue_adapter = :seriatim
+      ActiveJob::Base.logger = Logger.new(nil)
+      class Current < ActiveSupport::CurrentAttributes
+        attribute :account, :user
+      end
+      ActiveRecord::Base.connection.create_table(:notes)
+      GlobalID.app = "test"
+      class Note < ActiveRecord::Base
+        include GlobalID::Identification
+      end
+      Seriatim::CurrentAttributes.persist("Current") if #{persist}
+      SEEN = []
+      class AccountJob < ActiveJob::Base
+        ordered_by { 7 }
+        discard_on(ActiveJob::DeserializationError) { |job, _| SEEN << [:discarded, *job.arguments] }
+        def perform(number)
+          #{body}
+        end
+      end
+      JOBS = Seriatim::ActiveJob.queue("default")
+    RUBY
+  end
+
+  [true, false].each do |persist|
+    it "R-JOB-11: runs each job of an id with attributes and a query cache of its own#{", with persist" if persist}" do
+      seen = answer(<<~RUBY, database: true)
+        #{active_job("SEEN << [number, Current.account, Current.user, Note.count]; Current.user = number; Thread.new { Note.create! }.join", persist: persist)}
+        Current.set(account: 1) { AccountJob.perform_later(1) }
+        [2, 3].each { |number| AccountJob.perform_later(number) }
+        run(JOBS) { SEEN.size >= 3 }
+        answer SEEN
+      RUBY
+      expect(seen).to eq([[1, (1 if persist), nil, 0], [2, nil, nil, 1], [3, nil, nil, 2]])
+    end
+  end
+
+  it "R-RAILS-10: gives a run none of the attributes that an earlier one has set" do
+    seen = answer(<<~'RUBY')
+      class Current < ActiveSupport::CurrentAttributes
+        attribute :account, :user
+      end
+      Seriatim::CurrentAttributes.persist("Current")
+      Seriatim.server_middlewares.shift # what Rails does around a run
+      Seriatim.threads_per_node = 1
+      seen = []
+      look = ->(name) { (seen << [name, Current.account, Current.user]) && Current.user = name }
+      work = worker("Sets", fold: :list) do |payloads, batch|
+        look.call(payloads.keys.first)
+        batch.contexts(payloads.keys.first).each { |context| Seriatim::CurrentAttributes.with(context) { look.call("with") } }
+      end
+      Current.set(account: 1) { work.perform_async([{ id: 1, payload: 1 }, { id: 1, payload: 2 }]) }
+      run(work) { seen.size >= 3 }
+      work.perform_async([{ id: 2 }])
+      Current.set(account: 2) { work.perform_async([{ id: 2, payload: 2 }]) }
+      run(work) { seen.size >= 6 }
+      answer seen
+    RUBY
+    expect(seen).to eq([["1", 1, nil], ["with", 1, nil], ["with", 1, nil], ["2", nil, nil], ["with", nil, nil], ["with", 2, nil]])
+  end
 end

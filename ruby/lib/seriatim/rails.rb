@@ -12,6 +12,13 @@ module Seriatim
     # Before Rails sets config.active_job.queue_adapter, which needs the adapter's constant.
     ActiveSupport.on_load(:active_job) { require "active_job/queue_adapters/seriatim_adapter" }
 
+    class << self
+      # What is around runs, once the application is initialized.
+      # @api private
+      # @return [Reloader, nil]
+      attr_accessor :reloader
+    end
+
     # Gives Seriatim the application's settings before the initializers of config/initializers, and its middleware once the
     # application is initialized.
     class Railtie < ::Rails::Railtie
@@ -25,7 +32,7 @@ module Seriatim
 
       config.after_initialize do |app|
         Configuration.load(app) # where Rails was loaded after Seriatim, the initializers above do not run
-        Seriatim.server_middlewares.unshift(Reloader.new(app))
+        Seriatim.server_middlewares.unshift(Rails.reloader = Reloader.new(app))
         Server.checks << Database.method(:check_pool)
         look_for_new_workers(app) unless app.config.cache_classes || Seriatim.workers_set?
         Notifications.notifier = ActiveSupport::Notifications

@@ -176,6 +176,10 @@ module Seriatim
       @takes_batch
     end
 
+    # Does perform run each payload as a job of its own, with what Rails does around a job? Then nothing of it is around the whole run.
+    # @api private
+    def runs_each_job? = false
+
     # @api private
     def singleton_method_added(name)
       super

@@ -31,6 +31,8 @@ module Seriatim
         end
       end
 
+      def runs_each_job? = true
+
       def inspect = "ActiveJob queue #{queue_name.inspect}"
       alias to_s inspect
     end

@@ -37,11 +37,33 @@ module Seriatim
 
       def run
         @jobs.each_with_index do |job, place|
-          in_context(place) { execute_with_retries(job) }
+          execute_with_retries(job, place)
           return snooze if @again
 
           @batch.checkpoint(@id, place + 1) if place + 1 < @jobs.size
         end
+      end
+
+      # In the test mode :inline retries run at once, too, whatever their time.
+      def execute_with_retries(job, place)
+        execute(job, place)
+        execute(@again.last, place) while @again && inline?
+      end
+
+      def inline? = Seriatim.const_defined?(:Testing, false) && Testing.current.is_a?(Testing::Inline)
+
+      def execute(job, place)
+        @again = nil
+        @running = job
+        reloaded { in_context(place) { perform(job) } }
+      ensure
+        @running = nil
+      end
+
+      # Each job as with other adapters: by itself.
+      def reloaded(&block)
+        reloader = Rails.reloader if Seriatim.const_defined?(:Rails, false)
+        reloader ? reloader.around_job(@worker, @batch, @id, &block) : yield
       end
 
       # With the attributes that the job was enqueued with, if the application carries them.
@@ -51,22 +73,10 @@ module Seriatim
         CurrentAttributes.with(@batch.contexts(@id)[place], &block)
       end
 
-      # In the test mode :inline retries run at once, too, whatever their time.
-      def execute_with_retries(job)
-        execute(job)
-        execute(@again.last) while @again && inline?
-      end
-
-      def inline? = Seriatim.const_defined?(:Testing, false) && Testing.current.is_a?(Testing::Inline)
-
-      def execute(job)
-        @again = nil
-        @running = job
+      def perform(job)
         ::ActiveJob::Base.execute(job)
       rescue StandardError
         raise unless @again # it is to run again although it raised
-      ensure
-        @running = nil
       end
 
       def snooze

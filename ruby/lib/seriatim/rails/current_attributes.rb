@@ -3,6 +3,7 @@
 require "active_job"
 require "active_job/arguments"
 require "json"
+require "seriatim/rails/fresh_attributes"
 
 module Seriatim
   # Carries attributes of ActiveSupport::CurrentAttributes, and I18n.locale, from a push to the run of its jobs, in their context:
@@ -10,7 +11,7 @@ module Seriatim
   #   Seriatim::CurrentAttributes.persist("Current")   # config/initializers/current.rb
   #
   # Attributes may hold what an argument of ActiveJob may, models for one. A run whose payloads came with different attributes has
-  # none of them; {.with} sets those of one payload.
+  # none of them; {.with} sets those of one payload. What a run sets itself is gone after it.
   module CurrentAttributes
     LOCALE = "locale"
     private_constant :LOCALE
@@ -31,13 +32,18 @@ module Seriatim
       # @return [Boolean] was {.persist} called?
       def persists? = !@names.nil?
 
-      # Calls the block with the attributes and the locale of a payload's context.
+      # Calls the block with the attributes and the locale of a payload's context. The classes have no other attributes in it, and
+      # after it those that they had before.
       # @param context [Hash{String => String}] an element of batch.contexts(id)
       # @return what the block returned
+      # @raise [ActiveJob::DeserializationError] before the block is called: a model is gone
       def with(context, &block)
-        attributes = (@names || []).filter_map { |name| [name, deserialized(context[name])] if context[name] }
-        inner = attributes.reduce(block) { |code, (name, values)| -> { Object.const_get(name).set(values, &code) } }
-        context[LOCALE] ? ::I18n.with_locale(context[LOCALE], &inner) : inner.call
+        classes = (@names || []).map { |name| Object.const_get(name) }
+        FreshAttributes.call(classes) do
+          attributes = (@names || []).filter_map { |name| [name, deserialized(context[name])] if context[name] }
+          inner = attributes.reduce(block) { |code, (name, values)| -> { Object.const_get(name).set(values, &code) } }
+          context[LOCALE] ? ::I18n.with_locale(context[LOCALE], &inner) : inner.call
+        end
       end
 
       private
@@ -49,10 +55,12 @@ module Seriatim
         yield
       end
 
-      # A server middleware.
-      def load(_worker, batch, &block)
+      # A server middleware. Jobs of ActiveJob have each its own.
+      def load(worker, batch, &block)
+        return yield if worker.runs_each_job?
+
         contexts = batch.ids.flat_map { |id| batch.contexts(id) }.map { |context| context.slice(LOCALE, *@names) }.uniq
-        contexts.size == 1 ? with(contexts.first, &block) : yield
+        with(contexts.size == 1 ? contexts.first : {}, &block)
       end
 
       # @return [Hash{String => String}]

@@ -2,8 +2,9 @@
 
 module Seriatim
   module Rails
-    # A server middleware, outermost: runs each delivery inside the application's reloader, so that changed code is loaded (in
-    # development) and database connections go back to their pool; tags the lines that the jobs write to Rails.logger; tells
+    # A server middleware, outermost: runs each delivery, or each of its jobs where they are of ActiveJob, inside the application's
+    # reloader, so that changed code is loaded (in development), database connections go back to their pool, and nothing is left of
+    # the attributes and the query cache of an earlier one; tags the lines that the jobs write to Rails.logger; tells
     # perform.seriatim; and gives errors to Rails.error.
     # @api private
     class Reloader
@@ -19,20 +20,36 @@ module Seriatim
       end
 
       def call(worker, batch, &block)
-        @app.reloader.wrap(**@source) { tagged(worker, batch) { observed(worker, batch, &block) } }
+        return tagged(worker, batch) { reported(worker, batch, &block) } if worker.runs_each_job?
+
+        reloaded { tagged(worker, batch) { reported(worker, batch) { observed(worker, batch, &block) } } }
+      end
+
+      # Runs one job of those of an id.
+      def around_job(worker, batch, id)
+        reloaded do
+          error_context(worker, batch, [id])
+          yield
+        end
       end
 
       private
 
-      # Rails' reloader reports what leaves it, with the context that is set then.
-      def observed(worker, batch, &block)
-        error_context(worker, batch, batch.ids)
+      def reloaded(&block) = @app.reloader.wrap(**@source, &block)
+
+      def reported(worker, batch, &block)
         instrumented(worker, batch, &block)
+      ensure
+        report_failures(worker, batch) if batch.outcomes?
+      end
+
+      # Rails' reloader reports what leaves it, with the context that is set then.
+      def observed(worker, batch)
+        error_context(worker, batch, batch.ids)
+        yield
       rescue StandardError
         error_context(worker, batch, batch.ids.reject { |id| batch.outcome(id) })
         raise
-      ensure
-        report_failures(worker, batch) if batch.outcomes?
       end
 
       def instrumented(worker, batch, &block)
