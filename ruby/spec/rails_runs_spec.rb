@@ -164,6 +164,19 @@ RSpec.describe "Rails around pushes and runs", limit: 240 do
     end
   end
 
+  it "R-JOB-11: lets discard_on handle that a model of the attributes is gone" do
+    seen = answer(<<~RUBY, database: true)
+      #{active_job("SEEN << [:ran, number, Current.user&.id]")}
+      users = Array.new(2) { Note.create! }
+      users.each_with_index { |user, number| Current.set(user: user) { AccountJob.perform_later(number) } }
+      AccountJob.perform_later(2)
+      users.first.destroy
+      run(JOBS) { SEEN.size >= 3 }
+      answer [SEEN, JOBS.metrics[:morgue_length], users.last.id]
+    RUBY
+    expect(seen).to eq([[["discarded", 0], ["ran", 1, seen.last], ["ran", 2, nil]], 0, seen.last])
+  end
+
   it "R-RAILS-10: gives a run none of the attributes that an earlier one has set" do
     seen = answer(<<~'RUBY')
       class Current < ActiveSupport::CurrentAttributes

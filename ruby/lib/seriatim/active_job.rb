@@ -134,5 +134,6 @@ module Seriatim
 
     Workers.sources << method(:workers)
     ::ActiveJob::Base.extend(Ordering)
+    ::ActiveJob::Base.before_perform(prepend: true) { |job| Run.current&.check_context(job) }
   end
 end

@@ -33,6 +33,12 @@ module Seriatim
         true
       end
 
+      # Called when ActiveJob is about to perform a job, where its class may handle what is raised.
+      # @raise [::ActiveJob::DeserializationError] the attributes that it was enqueued with cannot be read
+      def check_context(job)
+        raise @broken if @broken && job.job_id == @running["job_id"]
+      end
+
       private
 
       def run
@@ -53,7 +59,7 @@ module Seriatim
       def inline? = Seriatim.const_defined?(:Testing, false) && Testing.current.is_a?(Testing::Inline)
 
       def execute(job, place)
-        @again = nil
+        @again = @broken = nil
         @running = job
         reloaded { in_context(place) { perform(job) } }
       ensure
@@ -67,10 +73,19 @@ module Seriatim
       end
 
       # With the attributes that the job was enqueued with, if the application carries them.
-      def in_context(place, &block)
+      def in_context(place)
         return yield unless CurrentAttributes.persists?
 
-        CurrentAttributes.with(@batch.contexts(@id)[place], &block)
+        begun = false
+        CurrentAttributes.with(@batch.contexts(@id)[place]) do
+          begun = true
+          yield
+        end
+      rescue ::ActiveJob::DeserializationError => e
+        raise if begun
+
+        @broken = e
+        yield
       end
 
       def perform(job)
