@@ -200,4 +200,30 @@ RSpec.describe "Rails around pushes and runs", limit: 240 do
     RUBY
     expect(seen).to eq([["1", 1, nil], ["with", 1, nil], ["with", 1, nil], ["2", nil, nil], ["with", nil, nil], ["with", 2, nil]])
   end
+
+  it "R-RAILS-10: leaves the attributes of the caller as they are in the test modes" do
+    seen = answer(<<~RUBY, database: true)
+      #{active_job("SEEN << [number, Current.account, Current.user]; Current.user = number", persist: false)}
+      plain = worker("Plain", fold: :list) { |_, _| SEEN << ["plain", Current.account, Current.user]; Current.user = "plain" }
+      mine = -> { SEEN << [Current.account, Current.user] }
+      look = lambda do
+        Current.account = "mine"
+        Seriatim.testing!(:inline) { plain.perform_async([{ id: 1 }]) && mine.call && AccountJob.perform_later(1) && mine.call }
+        Seriatim.testing!(:fake) do
+          plain.perform_async([{ id: 1 }])
+          [2, 3].each { |number| AccountJob.perform_later(number) }
+          Seriatim::Testing.drain && mine.call
+        end
+      end
+      look.call
+      Rails.application.executor.wrap(&look)
+      answer SEEN
+    RUBY
+    once = [["plain", nil, nil], ["mine", nil], [1, nil, nil], ["mine", nil]]
+    drained = [["plain", nil, nil], [2, nil, nil], [3, nil, nil], ["mine", nil]]
+    expect(seen.first(4)).to eq(once)
+    expect(seen[4, 4]).to match_array(drained)
+    expect(seen[8, 4]).to eq(once)
+    expect(seen[12, 4]).to match_array(drained)
+  end
 end

@@ -1,5 +1,7 @@
 # frozen_string_literal: true
 
+require "seriatim/rails/fresh_attributes"
+
 module Seriatim
   module Rails
     # A server middleware, outermost: runs each delivery, or each of its jobs where they are of ActiveJob, inside the application's
@@ -35,7 +37,12 @@ module Seriatim
 
       private
 
-      def reloaded(&block) = @app.reloader.wrap(**@source, &block)
+      # In a test mode the caller goes on in this thread afterwards, with the attributes that it had.
+      def reloaded(&block)
+        return @app.reloader.wrap(**@source, &block) unless Seriatim.const_defined?(:Testing, false) && Testing.current
+
+        FreshAttributes.call { @app.reloader.wrap(**@source, &block) }
+      end
 
       def reported(worker, batch, &block)
         instrumented(worker, batch, &block)
