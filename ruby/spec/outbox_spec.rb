@@ -105,6 +105,31 @@ RSpec.describe Seriatim::Outbox, limit: 240 do
         expect(rows.count).to eq(0)
       end
 
+      # The next turn ends with an error of the database.
+      def fail_once
+        commit(1, "a")
+        errors = [ActiveRecord::StatementTimeout.new("database is locked")]
+        allow(relay).to receive(:number_rows).and_wrap_original { |original| (error = errors.shift) ? raise(error) : original.call }
+        relay.turn
+        expect(@log.string).to include("nothing is pushed, the next attempt is in 0.4 s: ActiveRecord::StatementTimeout: database is locked")
+      end
+
+      it "R-OUTBOX-6: goes on after an error of the database" do
+        relay.turn
+        fail_once
+        expect(waiting).to eq({})
+        relay.turn
+        expect(waiting).to eq("1" => ["a"])
+        expect(@log.string).to include("outbox pushes again")
+      end
+
+      it "R-OUTBOX-6: does not say after an error that it pushes again while another relay works" do
+        fail_once
+        allow(relay).to receive(:owns?).and_return(false)
+        2.times { relay.turn }
+        expect(@log.string).not_to include("pushes again")
+      end
+
       it "passes over a queue that cannot be pushed, and goes on with it later" do
         broken = worker("Withdrawn")
         transaction { broken.perform_async_in_transaction([{ id: 1 }]) }

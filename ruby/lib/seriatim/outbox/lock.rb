@@ -36,6 +36,9 @@ module Seriatim
         ensure
           @held = false
         end
+
+        # For a connection that failed, and is closed next: the lock ends with it.
+        def drop = @held = false
       end
 
       # A lock of a file beside an SQLite database: the system ends it with the process.
@@ -53,6 +56,12 @@ module Seriatim
 
         def release
           @file.flock(::File::LOCK_UN)
+          @held = false
+        end
+
+        # As Advisory. The file is locked until it is closed, also against another one that this process opens.
+        def drop
+          @file.close
           @held = false
         end
       end

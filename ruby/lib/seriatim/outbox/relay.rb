@@ -38,7 +38,7 @@ module Seriatim
       # @return [Float] seconds after which the next turn is due
       def turn
         pushed = owns? ? relay : nil
-        recover
+        recover(!pushed.nil?)
         return LOCKED_PAUSE if pushed.nil?
 
         report
@@ -154,7 +154,6 @@ module Seriatim
       end
 
       def fail_with(error)
-        @lock = nil
         drop_connection
         @failures += 1
         pause = pause_after(@failures)
@@ -162,15 +161,18 @@ module Seriatim
         pause
       end
 
-      # A connection to the database that failed is of no use, and its lock is gone.
+      # A connection to the database that failed is of no use, nor is the lock that was made of it.
       def drop_connection
+        @lock&.drop
+        @lock = nil
         Row.connection_pool.disconnect!
       rescue ActiveRecord::ActiveRecordError
         nil
       end
 
-      def recover
-        Log.info("outbox", "pushes again") if @failures.positive?
+      # @param works [Boolean] this relay, and no other one
+      def recover(works)
+        Log.info("outbox", "pushes again") if works && @failures.positive?
         @failures = 0
       end
 
