@@ -110,4 +110,53 @@ RSpec.describe "pushes after the commit" do
     expect(runs(queue, 2).map(&:payloads).reduce(:merge)).to eq("1" => [1, 2], "2" => [""])
     expect { transaction { queue.perform_async_after_commit([{ payload: 1 }]) } }.to raise_error(Seriatim::Invalid, /id/)
   end
+
+  def waiting(of) = of.queries.range_by_id("-", "+").to_h { |row| [row[:id], row[:payloads].map(&:first)] }
+
+  it "R-RAILS-8: refuses at the call what a push refuses, and so rolls the transaction back" do
+    queue = worker("Checked", fold: :list)
+    [[{ id: "" }, /id is empty/], [{ id: "x" * 1025 }, /1025 bytes/], [{ id: 1, score: Float::NAN }, /score/], [{ id: 1, delay: 1e20 }, /delay/],
+     [{ id: 1, perform_in: 60 }, /perform_in/], [{ id: 1, on_waiting: :never }, /on_waiting/], [{ id: 1, payload: "x" * 2_000_000 }, /payload is/],
+     [{ id: 1, payload: Object.new }, /payload/], [{ id: 1, context: { "a" => 1 } }, /context/]].each do |job, said|
+      expect { transaction { note(1) || queue.perform_async_after_commit([job]) } }.to raise_error(Seriatim::Invalid, said), job.inspect[0, 80]
+    end
+    expect { transaction { queue.perform_async_after_commit([{ id: 1 }], push_timeout: "x") } }.to raise_error(Seriatim::Invalid, /push_timeout/)
+    expect { transaction { queue.perform_async_after_commit([{ id: 1 }], wait_replica: 1) } }.to raise_error(ArgumentError, /wait_replica/)
+    expect([@ran, queue.metrics[:length]]).to eq([[], 0])
+  end
+
+  it "R-RAILS-8: pushes what was given at the call, after the middlewares, whatever is changed later" do
+    queue = worker("Copied", fold: :list)
+    tenant = +"a"
+    Seriatim.client_middlewares = [->(_, jobs, &block) { jobs.each { |job| job[:context] = { "tenant" => tenant } } && block.call }]
+    id = +"1"
+    payload = { "status" => "new", "items" => [1] }
+    transaction do
+      queue.perform_async_after_commit([{ id: id, payload: payload }])
+      payload["status"] = "paid"
+      payload["items"] << 2
+      queue.perform_async_after_commit([{ id: id, payload: payload }])
+      id << "0"
+      payload["order"] = Object.new
+      tenant << "b"
+    end
+    delivery = Seriatim.pop([queue], wait: 0)
+    expect([delivery.id, delivery.payloads]).to eq(["1", [{ "status" => "new", "items" => [1] }, { "status" => "paid", "items" => [1, 2] }]])
+    expect(delivery.contexts).to eq([{ "tenant" => "a" }] * 2)
+  end
+
+  it "R-RAILS-8: goes by an override of perform_async, joins a pipeline at the commit, and keeps jobs in memory in a test mode" do
+    queue = worker("Overridden", fold: :list)
+    queue.define_singleton_method(:perform_async) { |jobs, **options| super(jobs.map { |job| job.merge(payload: "#{job[:payload]}!") }, **options) }
+    Seriatim.pipelined do
+      transaction { expect(queue.perform_async_after_commit([{ id: 1, payload: "a" }])).to be_nil }
+      expect(queue.metrics[:length]).to eq(0)
+    end
+    transaction { queue.perform_async_after_commit([]) }
+    expect(waiting(queue)).to eq("1" => ["a!"])
+    Seriatim.testing!(:fake) do
+      transaction { queue.perform_async_after_commit([{ id: 2, payload: "b" }]) && expect(queue.jobs).to(eq([])) }
+      expect(queue.jobs.map { |job| job.values_at(:id, :payload) }).to eq([%w[2 b!]])
+    end
+  end
 end

@@ -124,6 +124,29 @@ RSpec.describe "Rails around pushes and runs", limit: 240 do
     expect(seen).to eq([["one", 1], ["two", 2], ["none", nil]])
   end
 
+  it "R-RAILS-8, R-RAILS-10: pushes after a commit with attributes and locale of the call, and tells of the push when it is written" do
+    seen = answer(<<~'RUBY', database: true)
+      class Current < ActiveSupport::CurrentAttributes
+        attribute :account
+      end
+      I18n.available_locales = %i[en fr]
+      Seriatim::CurrentAttributes.persist("Current")
+      seen = []
+      ActiveSupport::Notifications.subscribe("push.seriatim") { |event| seen << ["push", event.payload[:result]&.added] }
+      work = worker("Committed", fold: :list) { |payloads, _| seen << [*payloads.values.flatten, Current.account, I18n.locale] }
+      work.shards_count = 1
+      ActiveRecord::Base.transaction do
+        Current.set(account: 1) { I18n.with_locale(:fr) { work.perform_async_after_commit([{ id: 1, payload: "a" }]) } }
+        work.perform_async_after_commit([{ id: 2, payload: "b" }])
+        Current.account = 3
+        seen << "commit"
+      end
+      run(work) { seen.size >= 5 }
+      answer seen.first(3) + seen.drop(3).sort_by(&:first)
+    RUBY
+    expect(seen).to eq(["commit", ["push", 1], ["push", 1], ["a", 1, "fr"], ["b", nil, "en"]])
+  end
+
   # Jobs of ActiveJob on SQLite, whose class is AccountJob and whose perform is `body`.
   def active_job(body, persist: true)
     <<~RUBY

@@ -117,15 +117,11 @@ module Seriatim
     end
 
     # Pushes jobs once the open transactions of ActiveRecord are committed, as {Seriatim.after_commit}; a rollback pushes nothing. The
-    # jobs are checked now.
+    # jobs are checked, pass the client middlewares and are copied now: later changes of what was given are not pushed. Times from
+    # now (delay, deliver_in) count from the push.
     # @return [PushResult, nil] nil: they wait for a commit
     # @raise [Invalid] as perform_async
-    def perform_async_after_commit(jobs, **options)
-      jobs = Push.checked(self, jobs)
-      result = nil
-      Seriatim.after_commit { result = perform_async(jobs, **options) }
-      result
-    end
+    def perform_async_after_commit(jobs, **options) = Push.after_commit(self) { perform_async(jobs, **options) }
 
     # Writes jobs into the outbox of the application's database, in the transaction that is open: see {Outbox.push}.
     # @return [Integer] how many were written

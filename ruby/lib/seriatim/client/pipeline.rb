@@ -77,12 +77,12 @@ module Seriatim
 
     # Checks the jobs and keeps a copy of them.
     # @return [PushFuture]
-    def add(worker, jobs, limits)
-      jobs = Native.read_jobs(jobs)
-      payloads = Jobs.payloads(jobs, worker.payload_codec)
-      checker.check_jobs(worker.queue_settings, jobs, payloads)
-      jobs.each { |job| keep(job) }
-      @waiting << Waiting.new(worker.queue_settings, jobs, payloads, limits, limits.left, PushFuture.new)
+    def add(worker, jobs, limits) = join(KeptJobs.of(worker, jobs, checker), limits)
+
+    # @param kept [KeptJobs]
+    # @return [PushFuture]
+    def join(kept, limits)
+      @waiting << Waiting.new(*kept, limits, limits.left, PushFuture.new)
       @waiting.last.future
     end
 
@@ -105,13 +105,6 @@ module Seriatim
 
     # A connection that is never opened. It knows the rules of the core.
     def checker = @checker ||= Connection.new("redis://127.0.0.1", Seriatim.namespace)
-
-    # What the caller may change later.
-    def keep(job)
-      job[:id] = job[:id].dup if job[:id].is_a?(String) && !job[:id].frozen?
-      job[:context] = job[:context].to_h { |key, value| [key, value.dup] } if job[:context]
-      job.delete(:payload)
-    end
 
     # @return [Error, nil] what the block raises
     def write(connection, deadline)

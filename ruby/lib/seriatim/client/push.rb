@@ -4,6 +4,9 @@ module Seriatim
   # Pushes jobs.
   # @api private
   module Push
+    WAITS = :seriatim_after_commit # of the fiber: the worker whose pushes wait for a commit
+    private_constant :WAITS
+
     module_function
 
     # Checks everything, passes the jobs through the client middlewares, checks again and writes.
@@ -11,11 +14,25 @@ module Seriatim
     # @return [PushResult, PushFuture]
     def call(worker, jobs, wait_replicas: nil, wait_timeout: nil, push_timeout: nil, handle: false)
       limits = limits(wait_replicas, wait_timeout, push_timeout, handle)
-      return pass(worker, jobs, limits) unless Notifications.notifier
+      return pass(worker, jobs, limits) if Notifications.notifier.nil? || waits?(worker)
 
-      Notifications.instrument("push", { worker: worker, queue: worker.queue_name, jobs: jobs }) do |payload|
-        payload[:result] = pass(worker, jobs, limits)
-      end
+      noted(worker, jobs) { pass(worker, jobs, limits) }
+    end
+
+    # Pushes of the worker in the block are checked, pass the middlewares and are kept now. They are written after the commit.
+    # @return what the block returned; of a push PushResult, or nil: it waits for a commit
+    def after_commit(worker)
+      outer = Thread.current[WAITS]
+      Thread.current[WAITS] = worker
+      yield
+    ensure
+      Thread.current[WAITS] = outer
+    end
+
+    def waits?(worker) = Thread.current[WAITS].equal?(worker)
+
+    def noted(worker, jobs)
+      Notifications.instrument("push", { worker: worker, queue: worker.queue_name, jobs: jobs }) { |payload| payload[:result] = yield }
     end
 
     # Through the middlewares.
@@ -24,9 +41,9 @@ module Seriatim
       return write(worker, jobs, limits) if chain.empty?
 
       jobs = checked(worker, jobs)
-      result = nil
+      result = PushOutcome.result(0, 0, [])
       Middlewares.call("client_middlewares", chain, worker, jobs) { result = write(worker, jobs, limits) }
-      result || PushOutcome.result(0, 0, [])
+      result
     end
 
     # @return [Array<Hash>] the same jobs, with Symbols as keys
@@ -45,13 +62,36 @@ module Seriatim
     end
 
     def write(worker, jobs, limits)
+      return write_after_commit(worker, jobs, limits) if waits?(worker)
+
       pipeline = Pipeline.current
       return pipeline.add(worker, jobs, limits) if pipeline
       return PushOutcome.result(0, 0, []) if jobs.is_a?(Array) && jobs.empty?
 
-      payloads = payloads(worker, jobs)
+      send_jobs(worker.queue_settings, jobs, payloads(worker, jobs), limits)
+    end
+
+    def write_after_commit(worker, jobs, limits)
+      kept = Pool.current.with { |connection| KeptJobs.of(worker, jobs, connection) }
+      seconds = limits.left
+      result = nil
+      AfterCommit.call do
+        limits = limits.dup.tap { |later| later.deadline = PushOutcome.monotonic + seconds }
+        result = after_commit(nil) { noted(worker, jobs) { write_kept(kept, limits) } }
+      end
+      result
+    end
+
+    def write_kept(kept, limits)
+      pipeline = Pipeline.current
+      return pipeline.join(kept, limits) if pipeline
+
+      kept.jobs.empty? ? PushOutcome.result(0, 0, []) : send_jobs(*kept, limits)
+    end
+
+    def send_jobs(settings, jobs, payloads, limits)
       *counts, shortage, warning, scheduled, stale, handles = Pool.current.with(limits.left) do |connection|
-        connection.push(worker.queue_settings, jobs, payloads, limits.wait, limits.left, limits.handle)
+        connection.push(settings, jobs, payloads, limits.wait, limits.left, limits.handle)
       end
       PushOutcome.warn_once(warning) if warning
       result = PushOutcome.result(*counts, scheduled, stale, handles)
