@@ -18,7 +18,7 @@ module Seriatim
 
     class << self
       # The queues whose jobs a server runs. Not set: those of the job classes that are loaded, and that of Action Mailer. Name them
-      # where a class finds its queue only when a job is enqueued (`queue_as { ... }`).
+      # where a queue is chosen only when a job is enqueued (`queue_as { ... }`, `set(queue:)`) or retried (`retry_on ..., queue:`).
       # @return [Array<String>, nil]
       attr_reader :queues
 
@@ -38,9 +38,9 @@ module Seriatim
         LOCK.synchronize { (@workers ||= {})[name] ||= QueueWorker.make(name) }
       end
 
-      # Deletes a job that is scheduled or waits.
+      # Deletes a job that is scheduled or waits. Those behind it wait until its retry would have been due.
       # @param provider_job_id [String] of the job that perform_later returned
-      # @return [Boolean] false: it runs, has run, is dead or was cancelled
+      # @return [Boolean] false: it runs or has run, a server has claimed it with a job of its id that runs, it is dead or was cancelled
       def cancel(provider_job_id) = by_handle(provider_job_id) { |worker, handle| worker.actions.cancel(handle) }
 
       # Gives a job that was never begun another time; one in the past means now.
