@@ -32,6 +32,7 @@ RSpec.describe "Rails generators", :slow, order: :defined, limit: 240 do
     RUBY
     write("db/schema.rb", "ActiveRecord::Schema.define(version: 0) {}\n")
     write("Procfile.dev", "web: bin/rails server\n")
+    write("Procfile", "web: bin/rails server") # without an end of its line
   end
 
   # @return [String] its output
@@ -61,7 +62,7 @@ RSpec.describe "Rails generators", :slow, order: :defined, limit: 240 do
     expect(exist?("config/initializers/seriatim.rb")).to be(true)
     expect(exist?("app/workers/.keep")).to be(true)
     expect(File.stat(File.join(@app, "bin/seriatim")).mode & 0o111).to eq(0o111)
-    expect(read("Procfile.dev")).to end_with("web: bin/rails server\njobs: bin/seriatim\n")
+    %w[Procfile Procfile.dev].each { |name| expect(read(name)).to eq("web: bin/rails server\njobs: bin/seriatim\n"), name }
     expect(read("config/puma.rb")).to include('plugin :seriatim if ENV["SERIATIM_IN_PUMA"]')
     expect(read("config/routes.rb")).to include('} => "/seriatim"')
   end
@@ -98,6 +99,6 @@ RSpec.describe "Rails generators", :slow, order: :defined, limit: 240 do
     shell("bin/rails", "destroy", "seriatim:install")
     written = %w[config/seriatim.yml config/initializers/seriatim.rb bin/seriatim app/workers/.keep]
     expect(written.select { |name| exist?(name) }).to eq([])
-    expect(read("config/routes.rb") + read("config/puma.rb") + read("Procfile.dev")).not_to match(/seriatim/i)
+    expect(read("config/routes.rb") + read("config/puma.rb") + read("Procfile.dev") + read("Procfile")).not_to match(/seriatim/i)
   end
 end

@@ -27,13 +27,16 @@ module Seriatim
       def mount_dashboard = route(File.read(find_in_source_paths("routes.rb")))
 
       def add_processes
-        PROCFILES.each { |name| append_to_file(name, LINE) if written?(name) }
+        PROCFILES.each { |name| append_to_file(name, "#{"\n" if unended?(name)}#{LINE}") if written?(name) }
         append_to_file("config/puma.rb", PLUGIN) if written?("config/puma.rb")
       end
 
       private
 
       def written?(name) = File.exist?(File.join(destination_root, name))
+
+      # Has the file a last line without an end?
+      def unended?(name) = File.read(File.join(destination_root, name)).match?(/[^\n]\z/)
 
       # In front of "development" of the namespace.
       def application_name = ::Rails.application.class.module_parent_name.underscore
