@@ -80,6 +80,38 @@ RSpec.describe "Rails", limit: 240 do
     expect(server.stop).to eq(0)
   end
 
+  it "boots from one file that loads Rails, and reads config.seriatim and the adapter of ActiveJob" do
+    write("app.rb", <<~RUBY)
+      require "logger"
+      require "rails"
+      require "action_controller" if Rails::VERSION::MAJOR > 6
+      require "active_job/railtie"
+      require "seriatim"
+      class OneFile < Rails::Application
+        config.root = #{@dir.inspect}
+        config.load_defaults 6.1
+        config.eager_load = false
+        config.logger = Logger.new(nil)
+        config.secret_key_base = "test"
+        config.active_job.queue_adapter = :seriatim
+        config.seriatim.lease_time = 3
+      end
+      Rails.application.initialize!
+      class OneFileJob < ActiveJob::Base
+        queue_as :one_file
+      end
+      module RailsWorker
+        extend Seriatim::Worker
+        def self.perform(payloads_by_id) = File.write(ENV.fetch("TRACE"), "lease \#{Seriatim.lease_time}")
+      end
+    RUBY
+    server = start_in(@dir, "-r", "./app.rb")
+    server.wait_for(/runs RailsWorker, one_file/)
+    queue.perform_async([{ id: 1 }])
+    eventually { trace == "lease 3" }
+    expect(server.stop).to eq(0)
+  end
+
   it "wraps each delivery in the application's reloader" do
     require "rails"
     wrapped = []

@@ -17,9 +17,7 @@ module Seriatim
     # @raise [Error] Redis failed while the application used it
     def load(path)
       own_logger = Seriatim.logger
-      name = file(path) || path
-      load_rails if name.end_with?("/config/environment.rb")
-      placing_errors { Kernel.require(name) }
+      with_rails { placing_errors { Kernel.require(file(path) || path) } }
       share_log(own_logger)
       ConfigFile.apply # it wins over what the application sets
     rescue ApplicationError => e
@@ -36,12 +34,13 @@ module Seriatim
       Seriatim::Rails.loaded_by_command(own_logger)
     end
 
-    # Before the application, which needs the adapter of ActiveJob while it is initialized. The command was there before Rails.
-    def load_rails
-      require "rails"
-      require "seriatim/rails"
-    rescue LoadError => e
-      raise unless e.path == "rails"
+    # The command was there before Rails. So what an application of Rails needs is loaded as soon as the block has loaded
+    # Rails: it may name config.seriatim and the adapter of ActiveJob from then on.
+    def with_rails(&block)
+      railtie = TracePoint.new(:end) do |point|
+        require "seriatim/rails" if defined?(::Rails::Railtie) && point.self.equal?(::Rails::Railtie)
+      end
+      railtie.enable(&block)
     end
 
     # Loads all of a Rails application's code when nobody named the workers.
