@@ -109,6 +109,18 @@ static void test_an_error_of_a_missing_right_says_so(void **state)
     }
 }
 
+/* A node of a cluster that was connected to by the URL of a single Redis. */
+static void test_moved_names_the_url_of_a_cluster(void **state)
+{
+    static const char text[] = "MOVED 3999 127.0.0.1:6381";
+    srt_token token = {SRT_ERROR, 0, text, sizeof text - 1};
+    seriatim_error error;
+    (void)state;
+    assert_int_equal(srt_reply_status(&token, &error), SERIATIM_SERVER);
+    assert_non_null(strstr(error.message, text));
+    assert_non_null(strstr(error.message, "the URL must begin with redis+cluster:// or rediss+cluster://"));
+}
+
 static void test_absurd_sizes_end_the_connection(void **state)
 {
     static const char *const bad[] = {"*1666666666\r\n", "$99999999999999999999\r\n", "?\r\n", "$-7\r\n", ":abc\r\n"};
@@ -159,6 +171,7 @@ int main(void)
         cmocka_unit_test(test_f17_a_reply_cut_at_every_byte),
         cmocka_unit_test(test_f15_errors_have_their_status),
         cmocka_unit_test(test_an_error_of_a_missing_right_says_so),
+        cmocka_unit_test(test_moved_names_the_url_of_a_cluster),
         cmocka_unit_test(test_absurd_sizes_end_the_connection),
         cmocka_unit_test(test_numbers_beyond_int64_end_the_connection),
     };

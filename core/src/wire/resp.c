@@ -341,6 +341,8 @@ int srt_reply_status(const srt_token *token, seriatim_error *error)
         {"IOERR", SERIATIM_LOADING},
         {"DENIED", SERIATIM_AUTH},
     };
+    static const char of_cluster[] = "; this Redis is a node of a cluster, so the URL must begin with redis+cluster:// "
+                                     "or rediss+cluster://";
     const char *right;
     size_t i;
     if (token->type != SRT_ERROR)
@@ -350,5 +352,6 @@ int srt_reply_status(const srt_token *token, seriatim_error *error)
     for (i = 0; i < sizeof words / sizeof *words; i++)
         if (is_first_word(error_words(token->data), words[i].word))
             return srt_fail(error, words[i].status, "%s: %s", seriatim_status_text(words[i].status), token->data);
-    return srt_fail(error, SERIATIM_SERVER, "%s: %s", seriatim_status_text(SERIATIM_SERVER), token->data);
+    return srt_fail(error, SERIATIM_SERVER, "%s: %s%s", seriatim_status_text(SERIATIM_SERVER), token->data,
+                    is_first_word(error_words(token->data), "MOVED") ? of_cluster : "");
 }
