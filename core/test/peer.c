@@ -118,6 +118,7 @@ peer *new_peer(unsigned shards)
     p->generation = 1;
     p->shards = shards;
     p->oom_shard = -1;
+    p->refusal = "OOM command not allowed when used memory > 'maxmemory'. script: x";
     return p;
 }
 
@@ -206,7 +207,7 @@ static void peer_push(peer *p, char *out, size_t cap)
         return;
     }
     if ((int)place == p->oom_shard) {
-        snprintf(out, cap, "-OOM command not allowed when used memory > 'maxmemory'. script: x\r\n");
+        snprintf(out, cap, "-%s\r\n", p->refusal);
         return;
     }
     if (p->take && n > p->take)

@@ -43,6 +43,7 @@ typedef struct peer {
     unsigned char seen[4000];
     unsigned wrong_shard, doubled;
     int noscript, oom_shard, stale_until; /* behaviours */
+    const char *refusal;                  /* the answer of oom_shard */
     int refuse_every;
     size_t take;         /* of the jobs of a call; 0: all */
     unsigned stale_from; /* shards before this place are never stale; those of a queue R begin at 32 */

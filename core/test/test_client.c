@@ -333,6 +333,27 @@ static void test_full_redis_names_what_is_missing(void **state)
     seriatim_client_free(c);
 }
 
+/* Of a cause that is too long for the message whole words are left. */
+static void test_a_long_cause_is_cut_between_words(void **state)
+{
+    peer *p = new_peer(5);
+    seriatim_client *c = connected_client(5);
+    char refusal[600] = "ERR";
+    size_t i;
+    (void)state;
+    for (i = 3; i + 8 < sizeof refusal; i += 8)
+        memcpy(refusal + i, " 1234567", sizeof " 1234567");
+    p->oom_shard = 2;
+    p->refusal = refusal;
+    assert_int_equal(push_range(p, c, 0, 3999), SERIATIM_SERVER);
+    assert_ptr_equal(strstr(message(c), "Redis answered with an error: ERR 1234567 1234567 "), message(c));
+    assert_non_null(strstr(message(c), " 1234567 ...: 1 of 5 chunks ("));
+    assert_non_null(strstr(message(c), " of 3,999 jobs) were not written"));
+    assert_true(strlen(message(c)) > 400);
+    free_peer(p);
+    seriatim_client_free(c);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -347,6 +368,7 @@ int main(void)
         cmocka_unit_test(test_a_new_generation_after_lost_answers_applies_no_chunk_twice),
         cmocka_unit_test(test_a_refusal_under_an_unchanged_layout_waits),
         cmocka_unit_test(test_full_redis_names_what_is_missing),
+        cmocka_unit_test(test_a_long_cause_is_cut_between_words),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

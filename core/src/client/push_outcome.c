@@ -53,9 +53,21 @@ static void push_close(seriatim_client *c)
     srt_push_forget_jobs(c);
 }
 
+/* Leaves the whole words of the text that fit into cap bytes, and " ..." behind them. */
+static void push_shorten(char *text, size_t cap)
+{
+    size_t at = cap - sizeof " ...";
+    if (strlen(text) < cap)
+        return;
+    while (at > 0 && text[at] != ' ')
+        at--;
+    memcpy(text + at, " ...", sizeof " ...");
+}
+
 /* Adds to the error in c->error what was not written. */
 static int push_fail_unwritten(seriatim_client *c)
 {
+    static const char between[] = ": ", behind[] = " were not written";
     srt_push *p = c->push;
     char what[128], why[sizeof c->error.message];
     int status = c->error.status;
@@ -64,7 +76,8 @@ static int push_fail_unwritten(seriatim_client *c)
         status == SERIATIM_UNKNOWN_OUTCOME)
         return status; /* nothing was written, or nobody can say what */
     push_describe(p, p->failed_chunks + p->pending_chunks, p->failed_jobs + p->pending_jobs, what, sizeof what);
-    return srt_fail(&c->error, status, "%.140s: %s were not written", why, what);
+    push_shorten(why, sizeof why - strlen(between) - strlen(what) - strlen(behind));
+    return srt_fail(&c->error, status, "%s%s%s%s", why, between, what, behind);
 }
 
 int srt_push_on_end(seriatim_client *c, int failed)
