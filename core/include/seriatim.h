@@ -1267,8 +1267,9 @@ int seriatim_web_begin(seriatim_client *client, const seriatim_web_settings *set
 
 /*
  * Called for each payload, context and error before it is put into an answer. Returns the text to show instead
- * (borrowed until the next call), or `text` itself. The text is shortened only afterwards. For a group of errors id is
- * empty.
+ * (borrowed until the next call), or `text` itself. The text is shortened only afterwards. Of an error of which only
+ * the beginning is at hand it gets all but the last 512 bytes, then the beginning, and what both results begin with is
+ * shown. For a group of errors id is empty.
  */
 typedef seriatim_text seriatim_web_redact(void *context, seriatim_text queue, seriatim_text id, seriatim_text text);
 

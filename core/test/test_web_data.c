@@ -52,6 +52,89 @@ static void test_d10_redaction_applies_to_every_route(void **state)
     }
 }
 
+/* Replaces numbers of 16 digits by stars, as the redaction of an application does with those of cards. */
+static seriatim_text hide_cards(void *context, seriatim_text queue, seriatim_text id, seriatim_text text)
+{
+    static char shown[1 << 17];
+    seriatim_text hidden = {shown, 0};
+    size_t i, digits = 0;
+    (void)context;
+    (void)queue;
+    (void)id;
+    for (i = 0; i < text.len; i++) {
+        shown[hidden.len++] = text.data[i];
+        digits = text.data[i] >= '0' && text.data[i] <= '9' ? digits + 1 : 0;
+        if (digits == 16) {
+            hidden.len -= 16;
+            memcpy(shown + hidden.len, "****", 4);
+            hidden.len += 4;
+            digits = 0;
+        }
+    }
+    return hidden;
+}
+
+static seriatim_text hide_all(void *context, seriatim_text queue, seriatim_text id, seriatim_text text)
+{
+    static const seriatim_text hidden = {"[all hidden]", 12};
+    (void)context;
+    (void)queue;
+    (void)id;
+    (void)text;
+    return hidden;
+}
+
+/* The card stands at each place around the ends of what is read, kept and shown of the line: 712, 1,024 and 200 bytes.
+ */
+static void test_d10_no_part_of_a_secret_is_shown_where_an_error_is_cut(void **state)
+{
+    static const size_t ends[] = {200, 712, 1024};
+    char error[1200];
+    size_t i, before;
+    worker w;
+    (void)state;
+    for (i = 0; i < sizeof ends / sizeof *ends; i++)
+        for (before = ends[i] - 18; before <= ends[i] + 2; before++) {
+            open_browser();
+            browser.history = 9;
+            push_text("Q", "0", "x", 0);
+            w = start_worker("Q", 0);
+            memset(error, 'x', sizeof error);
+            memcpy(error + before, " 4111111111111111 ", 18);
+            error[sizeof error - 1] = '\0';
+            fail_one(&w, error, 0);
+            stop_worker(&w);
+            browser.hooks.redact = hide_cards;
+            get("/api/v1/queues/Q/errors");
+            shows("\"error\":\"xxx");
+            assert_null(strstr(browser.text, " 4"));
+            get("/api/v1/queues/Q/id?id=0");
+            shows("xxx\",\"event\":\"failed\"");
+            shows("xxx **** xxx");
+            assert_null(strstr(browser.text, " 4"));
+        }
+}
+
+static void test_d10_a_redaction_shows_its_own_text_in_place_of_a_cut_error(void **state)
+{
+    char error[1200];
+    worker w;
+    (void)state;
+    open_browser();
+    browser.history = 9;
+    push_text("Q", "0", "x", 0);
+    w = start_worker("Q", 0);
+    memset(error, 'x', sizeof error);
+    error[sizeof error - 1] = '\0';
+    fail_one(&w, error, 0);
+    stop_worker(&w);
+    browser.hooks.redact = hide_all;
+    get("/api/v1/queues/Q/errors");
+    shows("\"error\":\"[all hidden]\"");
+    get("/api/v1/queues/Q/id?id=0");
+    shows("\"error\":\"[all hidden]\",\"event\":\"failed\"");
+}
+
 /* What happened to an id, where the queue keeps it: the errors go through the redaction as all that is stored. */
 static void test_r_history_1_the_page_of_an_id_shows_its_history(void **state)
 {
@@ -170,6 +253,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_d10_redaction_applies_to_every_route),
+        cmocka_unit_test(test_d10_no_part_of_a_secret_is_shown_where_an_error_is_cut),
+        cmocka_unit_test(test_d10_a_redaction_shows_its_own_text_in_place_of_a_cut_error),
         cmocka_unit_test(test_r_history_1_the_page_of_an_id_shows_its_history),
         cmocka_unit_test(test_d8_d9_a_huge_payload_is_cut_and_commands_in_ids_stay_text),
         cmocka_unit_test(test_the_command_to_copy_runs_nothing_else),

@@ -6,7 +6,7 @@
 --       (those with the most payloads), errors or whole (what failed); 6 a text that ids must begin with
 -- Returns {now, ids of the part, cursor ('0' at the end), looked at, id, number, text, ...}: of hot the number is of payloads;
 --   of due, errors and whole it is the due time, the time of death or the fence of a run; the text of errors is the first line,
---   200 bytes of it, that of whole all of the error, so whole is asked of few ids a call.
+--   713 bytes of it, that of whole all of the error, so whole is asked of few ids a call.
 local part, cursor, count, what, prefix = ARGV[2], ARGV[3], tonumber(ARGV[4]), ARGV[5], ARGV[6]
 local hash = ({waiting = JOBS, all = JOBS, behind = NEXT, running = RUNNING, dead = DEAD})[part]
 local set = ({parked = PARKED, retrying = RETRY})[part]
@@ -33,12 +33,6 @@ local function add(id, number, text)
   answer[at + 1], answer[at + 2], answer[at + 3] = id, number, text
 end
 
--- Up to 200 bytes, cut between characters: at most three bytes of a character of UTF-8 stand behind its first.
-local function beginning(line)
-  if #line <= 200 then return line end
-  return string.match(sub(line, 1, 201), '^(.*)[^\128-\191][\128-\191]?[\128-\191]?[\128-\191]?$') or sub(line, 1, 200)
-end
-
 local function take(id, record)
   if what == 'ids' then
     add(id, 0, '')
@@ -48,7 +42,7 @@ local function take(id, record)
     found[#found + 1] = {id, byte(record) >= RECORD_FULL and select(4, unpack_struct('<di4BI4', record, RECORD_DUE + 1)) or 1}
   elseif byte(record) >= RECORD_FULL then
     local due, _, mark, _, error = unpack_struct(HEADER, record, RECORD_DUE + 1)
-    if what == 'errors' then error = beginning(string.match(error, '^[^\r\n]*'))
+    if what == 'errors' then error = sub(string.match(error, '^[^\r\n]*'), 1, 713)
     else error = error_of(part == 'dead' and morgue or first, id, {cut = mark % MARK_DELIVERED >= MARK_CUT, error = error}) end
     add(id, format('%.0f', due), error)
   end

@@ -6,14 +6,16 @@
 #define ERRORS_GROUPS 200
 #define ERRORS_IDS 10
 #define ERRORS_MATCHES 1000 /* ids of one action */
-#define ERRORS_LINE 200     /* bytes of a first line, as of browse.lua */
+#define ERRORS_LINE 200     /* bytes of a first line that are compared and shown */
+/* Bytes of a first line that the redaction gets; browse.lua gives one more of a longer line. */
+#define ERRORS_KEPT (ERRORS_LINE + SRT_WEB_UNSURE)
 /* With a load_error a request ends its reading when it holds at least this number of errors, or of their bytes. */
 #define ERRORS_LOADED 1000
 #define ERRORS_LOADED_BYTES 4194304
 
 typedef struct errors_group {
     uint64_t fingerprint;
-    seriatim_text line; /* of the first that was seen */
+    seriatim_text line; /* of the first that was seen; longer than ERRORS_KEPT: there was more of it */
     int64_t count, first, last;
     seriatim_text ids[ERRORS_IDS];
 } errors_group;
@@ -84,10 +86,12 @@ static uint64_t errors_mix_word(uint64_t hash, const char *at, size_t len)
     return hash;
 }
 
-static uint64_t errors_fingerprint(const char *at, size_t len)
+static uint64_t errors_fingerprint(const srt_token *line)
 {
+    const seriatim_text text = {line->data, line->len};
+    const char *at = text.data;
     uint64_t hash = UINT64_C(14695981039346656037);
-    size_t i = 0, from;
+    size_t i = 0, from, len = srt_web_cut(text, ERRORS_LINE);
     while (i < len) {
         for (from = i; i < len && errors_is_word(at[i]); i++)
             ;
@@ -110,7 +114,7 @@ static void errors_hex(uint64_t fingerprint, char text[17])
 int srt_web_error_is(seriatim_text fingerprint, const srt_token *line)
 {
     char text[17];
-    errors_hex(errors_fingerprint(line->data, line->len), text);
+    errors_hex(errors_fingerprint(line), text);
     return srt_web_word_is(fingerprint, text);
 }
 
@@ -140,7 +144,7 @@ static errors_found *errors_found_of(srt_web *w, srt_web_scan *scan)
 static int errors_take(srt_web *w, srt_web_scan *scan, const srt_token *id, int64_t when, const srt_token *line)
 {
     errors_found *found = errors_found_of(w, scan);
-    uint64_t fingerprint = errors_fingerprint(line->data, line->len);
+    uint64_t fingerprint = errors_fingerprint(line);
     errors_group *group;
     size_t i;
     if (!found)
@@ -193,10 +197,9 @@ static int errors_store(srt_web *w, srt_web_scan *scan, const srt_token *id, int
 static size_t errors_line_of(seriatim_text text)
 {
     size_t len;
-    for (len = 0; len < text.len && text.data[len] != '\n' && text.data[len] != '\r'; len++)
+    for (len = 0; len <= ERRORS_KEPT && len < text.len && text.data[len] != '\n' && text.data[len] != '\r'; len++)
         ;
-    text.len = len;
-    return srt_web_cut(text, ERRORS_LINE);
+    return len;
 }
 
 static int errors_load_one(srt_web *w, const errors_stored *stored, errors_taker *take)
@@ -294,15 +297,27 @@ int srt_web_errors_next(seriatim_client *c, srt_web *w)
 
 /* ---- The groups ---------------------------------------------------------------------------- */
 
-static void errors_write_group(srt_web *w, const errors_group *group, srt_web_out *out)
+static void errors_write_line(const srt_web *w, seriatim_text line, srt_web_out *out)
 {
     static const seriatim_text nobody = {"", 0};
+    out->most = ERRORS_LINE;
+    if (line.len > ERRORS_KEPT) {
+        line.len = srt_web_cut(line, ERRORS_KEPT);
+        srt_web_beginning(out, "error", w->worker, nobody, line);
+    } else {
+        srt_web_shown(out, "error", w->worker, nobody, line.data, line.len);
+    }
+    out->most = 0;
+}
+
+static void errors_write_group(srt_web *w, const errors_group *group, srt_web_out *out)
+{
     char text[17];
     size_t i;
     errors_hex(group->fingerprint, text);
     srt_json_begin_object(&out->json);
     srt_web_int(out, "count", group->count);
-    srt_web_shown(out, "error", w->worker, nobody, group->line.data, group->line.len);
+    errors_write_line(w, group->line, out);
     srt_web_chars(out, "fingerprint", text);
     srt_web_double(out, "first", (double)group->first / 1e6);
     srt_web_key(out, "ids");

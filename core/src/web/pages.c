@@ -1,4 +1,5 @@
 /* pages.c - answers what the pages show beside lists: one queue, one id, the hottest ids, the nodes. */
+#include "model/stored.h"
 #include "web/scan.h"
 
 #include <stdio.h>
@@ -275,6 +276,17 @@ static void pages_write_record(srt_web *w, srt_web_out *out, const char *key, co
         srt_json_null(&out->json);
 }
 
+/* An event keeps the beginning of a long error. It was cut between characters, so it may be some bytes shorter. */
+static void pages_write_event_error(const srt_web *w, srt_web_out *out, seriatim_text id,
+                                    const seriatim_history_entry *entry)
+{
+    const seriatim_text stored = {entry->error, entry->error_len}, text = srt_web_load(out->hooks, stored);
+    if (stored.len > SRT_EVENT_TEXT - 4)
+        srt_web_beginning(out, "error", w->worker, id, text);
+    else
+        srt_web_shown(out, "error", w->worker, id, text.data, text.len);
+}
+
 static void pages_write_event(const srt_web *w, srt_web_out *out, seriatim_text id, const seriatim_history_entry *entry)
 {
     srt_json_begin_object(&out->json);
@@ -282,7 +294,7 @@ static void pages_write_event(const srt_web *w, srt_web_out *out, seriatim_text 
     if (entry->due > 0)
         srt_web_double(out, "due", entry->due);
     if (entry->error_len)
-        srt_web_stored_error(out, "error", w->worker, id, entry->error, entry->error_len);
+        pages_write_event_error(w, out, id, entry);
     srt_web_chars(out, "event", entry->event);
     if (entry->fence)
         srt_web_int(out, "fence", entry->fence);

@@ -22,6 +22,7 @@
 #define SRT_WEB_ROWS 100          /* records of an answer */
 #define SRT_WEB_WHOLE 1048576     /* bytes of the payload that is asked for by its place */
 #define SRT_WEB_SHOWN 4096        /* bytes of a text that are shown */
+#define SRT_WEB_UNSURE 512        /* bytes at the end of a cut text in which a redaction may not know a secret */
 #define SRT_WEB_PAYLOADS 20       /* of a record */
 #define SRT_WEB_SAMPLED 20000     /* ids that one sample of all shards of a queue reads at most, if it has the time */
 #define SRT_WEB_READING_US 100000 /* how long a page reads what has no index, by Redis' clock */
@@ -217,6 +218,11 @@ void srt_web_text(srt_web_out *out, const char *key, const char *text, size_t le
 /* The same, through the redaction, and at most SRT_WEB_SHOWN bytes of it. */
 void srt_web_shown(srt_web_out *out, const char *key, seriatim_text queue, seriatim_text id, const char *text,
                    size_t len);
+/*
+ * The same of the beginning of a longer text that is not at hand: less of it, so that nothing is shown of a secret of
+ * up to SRT_WEB_UNSURE bytes whose end is missing.
+ */
+void srt_web_beginning(srt_web_out *out, const char *key, seriatim_text queue, seriatim_text id, seriatim_text text);
 /* The same of an error as it is stored: loaded, then through the redaction. */
 void srt_web_stored_error(srt_web_out *out, const char *key, seriatim_text queue, seriatim_text id, const char *error,
                           size_t len);

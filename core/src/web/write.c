@@ -97,20 +97,57 @@ seriatim_text srt_web_load(const seriatim_web_hooks *hooks, seriatim_text stored
     return hooks && hooks->load_error && stored.len ? hooks->load_error(hooks->context, stored) : stored;
 }
 
+static seriatim_text write_redacted(const srt_web_out *out, seriatim_text queue, seriatim_text id, seriatim_text text)
+{
+    static const seriatim_text nothing = {"", 0};
+    if (text.data && out->hooks && out->hooks->redact)
+        text = out->hooks->redact(out->hooks->context, queue, id, text);
+    return text.data ? text : nothing;
+}
+
+/* Of a text behind the redaction: no more than `most` bytes. */
+static void write_cut(srt_web_out *out, const char *key, seriatim_text text, size_t most)
+{
+    size_t shown = srt_web_cut(text, most);
+    out->cut |= shown < text.len;
+    srt_web_text(out, key, text.data, shown);
+}
+
+static size_t write_most(const srt_web_out *out)
+{
+    return out->most ? out->most : SRT_WEB_SHOWN;
+}
+
 void srt_web_shown(srt_web_out *out, const char *key, seriatim_text queue, seriatim_text id, const char *data,
                    size_t len)
 {
-    seriatim_text text;
-    size_t shown;
-    text.data = data ? data : "";
-    text.len = data ? len : 0;
-    if (out->hooks && out->hooks->redact)
-        text = out->hooks->redact(out->hooks->context, queue, id, text);
-    if (!text.data)
-        text.len = 0;
-    shown = srt_web_cut(text, out->most ? out->most : SRT_WEB_SHOWN);
-    out->cut |= shown < text.len;
-    srt_web_text(out, key, text.data ? text.data : "", shown);
+    seriatim_text text = {data ? data : "", data ? len : 0};
+    write_cut(out, key, write_redacted(out, queue, id, text), write_most(out));
+}
+
+/*
+ * Without its last bytes the text ends before a secret whose end is missing, or in a secret which the whole text has.
+ * So what the redaction makes of both alike ends before either secret.
+ */
+void srt_web_beginning(srt_web_out *out, const char *key, seriatim_text queue, seriatim_text id, seriatim_text text)
+{
+    seriatim_text shorter = text, shown;
+    srt_bytes kept;
+    size_t same = 0, most = write_most(out);
+    if (!out->hooks || !out->hooks->redact) {
+        write_cut(out, key, text, most);
+        return;
+    }
+    shorter.len = srt_web_cut(text, text.len > SRT_WEB_UNSURE ? text.len - SRT_WEB_UNSURE : 0);
+    shown = write_redacted(out, queue, id, shorter);
+    srt_bytes_init(&kept, out->body->mem);
+    srt_bytes_add(&kept, shown.data, shown.len);
+    shown = write_redacted(out, queue, id, text);
+    while (same < kept.len && same < shown.len && kept.data[same] == shown.data[same])
+        same++;
+    out->body->failed |= kept.failed;
+    srt_bytes_free(&kept);
+    write_cut(out, key, shown, same < most ? same : most);
 }
 
 void srt_web_stored_error(srt_web_out *out, const char *key, seriatim_text queue, seriatim_text id, const char *error,
