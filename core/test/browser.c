@@ -159,6 +159,21 @@ void push_text(const char *name, const char *id, const char *payload, double del
     push_plain(name, id, strlen(id), payload, strlen(payload), delay);
 }
 
+void delete_queue(const char *name)
+{
+    const seriatim_text confirmed = text_of(name);
+    seriatim_link *kept = browser.link;
+    assert_int_equal(seriatim_link_new(NULL, server.url, &browser.link, NULL), SERIATIM_OK);
+    browser.client = seriatim_link_client(browser.link);
+    assert_int_equal(
+        seriatim_action_begin(browser.client, queue_of(browser.client, name, 0), SERIATIM_DELETE_QUEUE, &confirmed, 1),
+        SERIATIM_OK);
+    assert_int_equal(drive_browser(), SERIATIM_OK);
+    seriatim_link_free(browser.link);
+    browser.link = kept;
+    browser.client = seriatim_link_client(kept);
+}
+
 void push_ids(int count)
 {
     char id[12];

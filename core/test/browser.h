@@ -47,6 +47,8 @@ const char *path_of(const char *pattern);
 #define KEY31 "0000000000000000000000000000000"
 #define KEY "0" KEY31
 
+/* By a client of its own, as `seriatim queues delete` does. */
+void delete_queue(const char *name);
 /* Pushes two ids onto Q: one named as the queue, due now, and "2", due in 1,000 s. */
 void push_two(void);
 typedef struct worker {

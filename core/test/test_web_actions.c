@@ -178,6 +178,9 @@ static void test_r_settings_3_looking_makes_no_queue(void **state)
     queue_of(browser.client, "Mine", 3);
     get("/api/web/Mine/range_by_id");
     assert_string_equal(browser.text, "[]");
+    get("/api/v1/queues/Mine/records");
+    shows("{\"cursor\":null,\"exact\":true,\"of\":0,\"records\":[],\"seen\":0}");
+    assert_int_equal(ask("POST", "/api/web/Mine/pause", "{}"), 404);
     get("/api/web/dashboard");
     shows("\"name\":\"Mine\"");
     reply = redis("DBSIZE");

@@ -12,6 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "browser.h"
@@ -496,9 +497,34 @@ static void test_r_http_5_the_description_has_every_route(void **state)
     assert_int_equal(described, 9);
 }
 
+/* The process knows the queue from before. Nothing is made again, and no pop waits. */
+static void test_consumers_of_a_queue_that_was_deleted_get_404_at_once(void **state)
+{
+    char token[1000];
+    time_t began;
+    redisReply *reply;
+    (void)state;
+    open_consumer();
+    push_of("Q", "a");
+    push_of("R", "a");
+    snprintf(token, sizeof token, "%s", pop_one("Q"));
+    delete_queue("Q");
+    began = time(NULL);
+    assert_int_equal(consume("pop", "{\"queues\":[\"R\",\"Q\"],\"wait\":5}"), 404);
+    assert_non_null(strstr(browser.text, "there is no queue \\\"Q\\\""));
+    assert_true(time(NULL) - began < 4);
+    assert_int_equal(consume("push", "{\"queue\":\"Q\",\"jobs\":[{\"id\":\"a\",\"payload\":1}]}"), 404);
+    assert_int_equal(report("ack", token, ""), 409);
+    reply = redis("EXISTS seriatim:{Q}:layout");
+    assert_int_equal(reply->integer, 0);
+    freeReplyObject(reply);
+    assert_int_equal(consume("pop", "{\"queues\":[\"R\"],\"wait\":0}"), 200);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_consumers_of_a_queue_that_was_deleted_get_404_at_once),
         cmocka_unit_test(test_r_http_1_an_id_is_pushed_popped_and_acknowledged),
         cmocka_unit_test(test_a_push_tells_what_became_of_each_job),
         cmocka_unit_test(test_a_queue_that_does_not_exist_is_not_made),

@@ -496,9 +496,49 @@ static void test_a_redis_user_who_may_only_read_sees_the_pages_and_is_told_so_of
     REDIS("ACL DELUSER limited");
 }
 
+/* A dashboard that has shown a queue finds out that it was deleted: on each page, and before each change. */
+static void test_a_queue_that_was_deleted_is_answered_with_404(void **state)
+{
+    static const char *const pages[] = {"/api/v1/queues/Q",
+                                        "/api/v1/queues/Q/records",
+                                        "/api/v1/queues/Q/records?by=time",
+                                        "/api/v1/queues/Q/id?id=1",
+                                        "/api/v1/history?queue=Q",
+                                        "/api/v1/queues/Q/ages",
+                                        "/api/v1/queues/Q/hottest",
+                                        "/api/v1/queues/Q/bytes",
+                                        "/api/v1/queues/Q/errors",
+                                        "/api/v1/queues/Q/scheduled",
+                                        "/api/v1/search?q=1&queue=Q&prefix=1",
+                                        "/api/web/Q/range_by_id",
+                                        "/api/v1/queues/Q/records?cursor=0.0.0"};
+    static const char *const changes[][2] = {{"/api/web/Q/pause", "{}"},
+                                             {"/api/web/Q/perform_all_jobs_now", "{\"slice\":true}"},
+                                             {"/api/web/Q/delete", "{\"ids\":[\"1\"]}"},
+                                             {"/api/web/Q/reshard", "{\"shards\":4}"},
+                                             {"/api/v1/queues/Q/errors/0000000000000000/queue_up", "{}"}};
+    size_t i, time;
+    (void)state;
+    open_browser();
+    for (time = 0; time < 2; time++) {
+        push_ids(3);
+        for (i = 0; i < sizeof pages / sizeof *pages; i++)
+            get(pages[i]);
+        assert_int_equal(ask("POST", "/api/web/Q/pause", "{}"), 200);
+        delete_queue("Q");
+        for (i = 0; i < sizeof pages / sizeof *pages; i++)
+            if (ask("GET", pages[i], NULL) != 404)
+                fail_msg("%s: %d %s", pages[i], browser.response->status, browser.text);
+        for (i = 0; i < sizeof changes / sizeof *changes; i++)
+            if (ask("POST", changes[i][0], changes[i][1]) != 404)
+                fail_msg("%s: %d %s", changes[i][0], browser.response->status, browser.text);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_a_queue_that_was_deleted_is_answered_with_404),
         cmocka_unit_test(test_d2_every_route_asks_for_its_role),
         cmocka_unit_test(test_d5_a_request_of_another_site_changes_nothing),
         cmocka_unit_test(test_form_bodies_are_taken),

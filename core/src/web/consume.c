@@ -15,7 +15,7 @@
 
 /* ---- Queues -------------------------------------------------------------------------------- */
 
-/* SRT_WEB_DONE: the client knows the queue, or w->status refuses. OK: it is being looked for. */
+/* SRT_WEB_DONE: the queue is in w->queue, or w->status refuses. OK: it is being looked for. */
 static int consume_find(seriatim_client *c, srt_web *w, seriatim_text name, int status_of_none)
 {
     int status;
@@ -122,15 +122,18 @@ int srt_web_consume_pop_next(seriatim_client *c, srt_web *w)
 {
     srt_consume *of = w->page;
     int status;
-    while (of->found < of->queue_count) {
-        status = consume_find(c, w, of->queues[of->found], 404);
-        if (status != SRT_WEB_DONE || w->status)
-            return status;
-        of->numbers[of->found++] = w->queue;
-        w->queue = SRT_NO_QUEUE;
-        w->step = 0;
-        if (of->found == of->queue_count)
-            return consume_pop_begin(c, w, of);
+    if (w->step == 0)
+        return srt_web_layouts_begin(c, of->queues, of->queue_count, of->exist);
+    if (w->step == 1) {
+        for (; of->found < of->queue_count; of->found++) {
+            w->queue = SRT_NO_QUEUE;
+            w->is_there = of->exist[of->found];
+            status = consume_find(c, w, of->queues[of->found], 404);
+            if (status != SRT_WEB_DONE || w->status)
+                return status;
+            of->numbers[of->found] = w->queue;
+        }
+        return consume_pop_begin(c, w, of);
     }
     if (!seriatim_pop_result(c))
         consume_pop_take_nothing(w, of);
@@ -214,8 +217,10 @@ int srt_web_consume_outcome_next(seriatim_client *c, srt_web *w)
         return SRT_WEB_DONE;
     if (!of->queue.data)
         status = consume_outcome_read(w, of);
-    if (status == SERIATIM_OK)
+    if (status == SERIATIM_OK && srt_registry_number(&c->registry, of->queue.data, of->queue.len) == SRT_NO_QUEUE)
         status = consume_find(c, w, of->queue, 409);
+    else if (status == SERIATIM_OK)
+        status = SRT_WEB_DONE; /* if it was deleted, the delivery is not there either */
     if (status != SRT_WEB_DONE || w->status)
         return status;
     of->found = 1;

@@ -19,6 +19,7 @@ typedef struct srt_consume {
     seriatim_text payload; /* of a snooze, as it is stored; data NULL: it stays */
     seriatim_text queues[SRT_CONSUME_QUEUES];
     int64_t weights[SRT_CONSUME_QUEUES];
+    int exist[SRT_CONSUME_QUEUES];      /* Redis knows the queue */
     size_t numbers[SRT_CONSUME_QUEUES]; /* of the queues in the client */
     size_t queue_count, weight_count, found;
     seriatim_job *jobs;

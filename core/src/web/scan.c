@@ -242,7 +242,8 @@ static int scan_send(seriatim_client *c, srt_queue *queue)
     scan->groups = scan->kept;
     if (scan->kept)
         memset(scan->kept, 0, scan->kept_size);
-    scan->full = scan->enough = scan->complete = scan->sample = 0;
+    scan->full = scan->enough = scan->sample = 0;
+    scan->complete = scan_positions(s) == 0; /* the queue was deleted just now */
     scan_take_place(s);
     if (scan->spread && scan_make_shares(s, scan_positions(s)) != SERIATIM_OK)
         return srt_operator_nomem(c);

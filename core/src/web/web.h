@@ -139,6 +139,7 @@ struct srt_web {
     int status; /* HTTP; 0: not decided yet */
     char error[256];
     char location[600];
+    int is_there; /* Redis knows a queue named `worker` */
     size_t queue; /* its number in the client */
     srt_web_row *rows;
     size_t row_count;
@@ -262,9 +263,8 @@ int srt_web_queue_stats_all(seriatim_client *c, srt_web *w);
 
 /* ---- find.c ---------------------------------------------------------------------------------- */
 
-/* Asks whether Redis knows a queue named w->worker; then, whether it does. */
-int srt_web_layout_begin(seriatim_client *c, srt_web *w);
-int srt_web_layout_found(const seriatim_client *c);
+/* Asks which of these queues Redis knows, of which `found` becomes 1. Both arrays must stay until the end. */
+int srt_web_layouts_begin(seriatim_client *c, const seriatim_text *names, size_t count, int *found);
 /*
  * Makes w->worker's queue known to the client, in two steps; three where it is a worker's name, which stands for the
  * worker's queue if no queue is named so. w->step moves on; refuses an unknown one with 404.
