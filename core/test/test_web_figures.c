@@ -312,6 +312,60 @@ static void test_pages_of_records_hold_every_id_once(void **state)
     shows("\"payloads\":1,");
 }
 
+static void park_many(int from, int to)
+{
+    static char body[20000];
+    size_t len = (size_t)snprintf(body, sizeof body, "{\"ids\":[\"%05d\"", from);
+    while (++from < to)
+        len += (size_t)snprintf(body + len, sizeof body - len, ",\"%05d\"", from);
+    assert_true(len + 3 < sizeof body);
+    memcpy(body + len, "]}", 3);
+    assert_int_equal(ask("POST", "/api/web/Q/park", body), 200);
+}
+
+static int64_t calls_of(const char *command)
+{
+    char key[64];
+    redisReply *reply = redis("INFO commandstats");
+    const char *at;
+    int64_t calls;
+    snprintf(key, sizeof key, "cmdstat_%s:calls=", command);
+    at = strstr(reply->str, key);
+    calls = at ? strtoll(at + strlen(key), NULL, 10) : 0;
+    freeReplyObject(reply);
+    return calls;
+}
+
+/* What is read of waiting ids counts them alone, though parked ones and those that run lie between them. */
+static void test_samples_and_lists_count_what_waits_alone(void **state)
+{
+    const char *at;
+    int64_t sum = 0;
+    (void)state;
+    open_browser();
+    push_many(0, 2000, 0);
+    park_many(0, 800);
+    park_many(800, 1600);
+    browser.settings.consume = 1;
+    assert_int_equal(ask("POST", "/api/v1/consume/pop", "{\"queues\":[\"Q\"],\"ttr\":1000}"), 200);
+    REDIS("CONFIG RESETSTAT");
+    get("/api/v1/queues/Q/ages");
+    for (at = browser.text; (at = strstr(at, "\"count\":")); at++)
+        sum += strtoll(at + strlen("\"count\":"), NULL, 10);
+    assert_int_equal(sum, member("of"));
+    assert_int_equal(member("seen"), member("of"));
+    assert_int_equal(sum, 399);
+    assert_in_range(calls_of("hscan"), 1, 30);
+    get("/api/v1/queues/Q/records?limit=1");
+    assert_int_equal(member("of"), sum);
+    if (strstr(browser.text, "\"exact\":true"))
+        assert_int_equal(member("seen"), sum);
+    get("/api/v1/queues/Q/records?prefix=none");
+    assert_int_equal(member("seen"), sum);
+    get("/api/v1/queues/Q/records?part=running");
+    assert_int_equal(member("seen"), member("of"));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -322,6 +376,7 @@ int main(void)
         cmocka_unit_test(test_r_web_4_ranges_list_records),
         cmocka_unit_test(test_a_queue_shows_ages_bytes_and_settings),
         cmocka_unit_test(test_pages_of_records_hold_every_id_once),
+        cmocka_unit_test(test_samples_and_lists_count_what_waits_alone),
     };
     if (getenv("ONLY"))
         cmocka_set_test_filter(getenv("ONLY"));

@@ -4,7 +4,8 @@
 -- ARGV: 1 generation, 2 part: waiting, behind (waiting while the id runs), all (waiting, parked or running), running, parked,
 --       retrying, dead; 3 cursor ('0' at first), 4 how many to look at (0: only tell the total), 5 what of them: ids, due, hot
 --       (those with the most payloads), errors or whole (what failed); 6 a text that ids must begin with
--- Returns {now, ids of the part, cursor ('0' at the end), looked at, id, number, text, ...}: of hot the number is of payloads;
+-- Returns {now, ids of the part, cursor ('0' at the end), how many of these the slice has, whatever they begin with; of a total:
+--   how many ids lie where they are read, id, number, text, ...}: of hot the number is of payloads;
 --   of due, errors and whole it is the due time, the time of death or the fence of a run; the text of errors is the first line,
 --   713 bytes of it, that of whole all of the error, so whole is asked of few ids a call.
 local part, cursor, count, what, prefix = ARGV[2], ARGV[3], tonumber(ARGV[4]), ARGV[5], ARGV[6]
@@ -13,17 +14,15 @@ local set = ({parked = PARKED, retrying = RETRY})[part]
 local MOST = 20
 
 local busy = running_count()
-local total = set and call('ZCARD', set) or call('HLEN', hash)
-if part == 'running' then total = busy end
-if part == 'waiting' then total = total - busy - call('ZCARD', PARKED) end
-local answer = {format('%.0f', now), total, '0', 0}
+local size = set and call('ZCARD', set) or call('HLEN', hash)
+local total = part == 'running' and busy or part == 'waiting' and size - busy - call('ZCARD', PARKED) or size
+local answer = {format('%.0f', now), total, '0', size}
 if count == 0 then return answer end
 
 local page = part == 'running' and scan_runs(cursor, count) or call(set and 'ZSCAN' or 'HSCAN', set or hash, cursor, 'COUNT', count)
 local flat, ids, found = page[2], {}, {}
 answer[3] = page[1]
 for i = 1, #flat, 2 do ids[#ids + 1] = flat[i] end
-answer[4] = #ids
 local records, runs = {}, {}
 if part == 'waiting' and busy > 0 and ids[1] then runs = runs_of(ids) end
 if set and what ~= 'ids' and ids[1] then records = call('HMGET', JOBS, unpack(ids)) end
@@ -48,12 +47,14 @@ local function take(id, record)
   end
 end
 
+local of_part = 0
 for i = 1, #ids do
   local id, record = ids[i], records[i] or (hash and flat[2 * i])
-  local skip = id == '' or runs[i] or (prefix ~= '' and sub(id, 1, #prefix) ~= prefix)
-  if part == 'waiting' and not skip then skip = byte(record) % RECORD_PLACES == PLACE_PARKED end
-  if not skip and (record or what == 'ids') then take(id, record) end
+  local is_other = id == '' or runs[i] or (part == 'waiting' and byte(record) % RECORD_PLACES == PLACE_PARKED)
+  if not is_other then of_part = of_part + 1 end
+  if not is_other and sub(id, 1, #prefix) == prefix and (record or what == 'ids') then take(id, record) end
 end
+answer[4] = of_part
 
 if #found > MOST then table.sort(found, function(a, b) return a[2] > b[2] end) end
 for i = 1, min(MOST, #found) do add(found[i][1], found[i][2], '') end

@@ -11,7 +11,8 @@ enum { SCAN_TOTAL, SCAN_SLICE, SCAN_BATCH };
 
 /* What a look at all shards reads of one position, a stage of a shard. */
 typedef struct scan_share {
-    int64_t total;   /* ids there */
+    int64_t total;   /* ids of the part there, */
+    int64_t size;    /* and all ids among which they lie: parked ones, say */
     int64_t left;    /* ids to read; 0: nothing more */
     unsigned rounds; /* ends of the hash that may be met: 1 if it is read from its beginning, 2 if from anywhere */
     char cursor[24]; /* of HSCAN */
@@ -132,6 +133,13 @@ static void scan_share_out(scan_state *s, scan_share *share)
     snprintf(share->cursor, sizeof share->cursor, "%lu", (unsigned long)(scan_random(&s->seed) & 0xffffffff));
 }
 
+/* How many ids a call looks at to find those that a sample still wants of a position. */
+static int64_t scan_share_slice(const scan_state *s, const scan_share *share)
+{
+    const double wanted = (double)share->left * (double)share->size / (double)share->total;
+    return s->scan->sample && wanted < (double)s->scan->slice ? 1 + (int64_t)wanted : s->scan->slice;
+}
+
 /* A slice of a position from the present one on of which something is left to read. None: the look has ended. */
 static int scan_ask_share(seriatim_client *c, scan_state *s)
 {
@@ -142,8 +150,7 @@ static int scan_ask_share(seriatim_client *c, scan_state *s)
         const scan_share *share = &s->shares[at];
         if (share->left > 0) {
             s->scan->position = at;
-            return scan_ask(c, s, at, share->cursor, share->left < s->scan->slice ? share->left : s->scan->slice,
-                            SCAN_SLICE);
+            return scan_ask(c, s, at, share->cursor, scan_share_slice(s, share), SCAN_SLICE);
         }
     }
     return SERIATIM_OK;
@@ -388,11 +395,12 @@ static int scan_on_slice(seriatim_client *c, scan_state *s, const srt_request *r
 }
 
 /* How many ids a position has. Behind the last answer the reading begins. */
-static int scan_on_total(seriatim_client *c, scan_state *s, size_t position, int64_t total)
+static int scan_on_total(seriatim_client *c, scan_state *s, size_t position, int64_t total, int64_t size)
 {
     s->scan->total += total;
     if (s->scan->spread) {
         s->shares[position].total = total;
+        s->shares[position].size = size;
         return --s->open > 0 ? SERIATIM_OK : scan_begin_shares(c, s);
     }
     if (--s->open > 0)
@@ -431,7 +439,7 @@ static int scan_on_reply(seriatim_client *c, srt_request *r, const srt_reply *re
     if (r->kind == SCAN_SLICE)
         return scan_on_slice(c, s, r, reply);
     s->scan->now_us = srt_token_int(&reply->tokens[1]);
-    return scan_on_total(c, s, r->place, srt_token_int(&reply->tokens[2]));
+    return scan_on_total(c, s, r->place, srt_token_int(&reply->tokens[2]), srt_token_int(&reply->tokens[4]));
 }
 
 /* A shard whose slot moves is left out. */
@@ -443,7 +451,7 @@ static int scan_on_refused(seriatim_client *c, srt_request *r, const seriatim_er
         return srt_client_fail(c, error->status);
     }
     if (r->kind != SCAN_SLICE)
-        return scan_on_total(c, s, r->place, 0);
+        return scan_on_total(c, s, r->place, 0, 0);
     if (s->scan->spread) {
         s->shares[s->scan->position].left = 0;
         return scan_ask_share(c, s);
