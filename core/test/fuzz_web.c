@@ -77,8 +77,8 @@ static seriatim_text any_query(texts *t, fuzz_input *in)
         "by=time&cursor=000000000000000061",
         "cursor=0.0.5",
         "part=dead&error=cbf29ce484222325&limit=1",
-        "part=retrying&by=time&error=cbf29ce484222325&cursor=0.0.0.2.000000000000000061",
-        "cursor=0.0.0.2.000000000000000061",
+        "part=retrying&by=time&error=cbf29ce484222325&cursor=0.0.0.1.0.000000000000000061",
+        "cursor=0.0.0.1.0.000000000000000061",
         "part=running",
         "part=parked&by=time&from=5"};
     return fuzz_below(in, 3) ? likely(t, in, queries[fuzz_below(in, sizeof queries / sizeof *queries)])

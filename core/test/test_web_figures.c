@@ -284,6 +284,8 @@ static void push_many(int from, int to, double delay)
 
 static void test_pages_of_records_hold_every_id_once(void **state)
 {
+    char cursor[80], path[200];
+    redisReply *reply;
     (void)state;
     open_browser();
     push_many(0, 1500, 0);
@@ -298,9 +300,14 @@ static void test_pages_of_records_hold_every_id_once(void **state)
     assert_int_equal(walk("/api/v1/queues/Q/records?part=parked&limit=2", "00001", "00003"), 3);
     assert_int_equal(walk("/api/v1/queues/Q/records?part=parked&by=time&limit=1&order=desc", "0000", "00001"), 3);
     /* One slice was read in time; its ids come first, then what was not read. */
-    assert_int_equal(walk_from("/api/v1/queues/Q/records?limit=40", "0.0.0.1.000000000000000000", "", ""), 1997);
-    get("/api/v1/queues/Q/records?limit=40&cursor=0.0.0.1.000000000000000000");
+    reply = redis("HSCAN seriatim:{Q/0}:jobs 0 COUNT 250");
+    snprintf(cursor, sizeof cursor, "0.0.0.0.%s.000000000000000000", reply->element[0]->str);
+    freeReplyObject(reply);
+    assert_int_equal(walk_from("/api/v1/queues/Q/records?limit=40", cursor, "", ""), 1997);
+    snprintf(path, sizeof path, "/api/v1/queues/Q/records?limit=40&cursor=%s", cursor);
+    get(path);
     shows("\"exact\":false,\"of\":1997,");
+    assert_in_range(member("seen"), 250, 300);
     get("/api/v1/search?q=0012&prefix=1&queue=Q"); /* "cursor" is null unless the time of a request was over */
     shows("\"ids\":[\"00120\",\"00121\",\"00122\",\"00123\",\"00124\",\"00125\",\"00126\",\"00127\",\"00128\","
           "\"00129\"]");
@@ -312,15 +319,17 @@ static void test_pages_of_records_hold_every_id_once(void **state)
     shows("\"payloads\":1,");
 }
 
-static void park_many(int from, int to)
+static void act_on_many(const char *action, int from, int to)
 {
     static char body[20000];
+    char path[40];
     size_t len = (size_t)snprintf(body, sizeof body, "{\"ids\":[\"%05d\"", from);
     while (++from < to)
         len += (size_t)snprintf(body + len, sizeof body - len, ",\"%05d\"", from);
     assert_true(len + 3 < sizeof body);
     memcpy(body + len, "]}", 3);
-    assert_int_equal(ask("POST", "/api/web/Q/park", body), 200);
+    snprintf(path, sizeof path, "/api/web/Q/%s", action);
+    assert_int_equal(ask("POST", path, body), 200);
 }
 
 static int64_t calls_of(const char *command)
@@ -344,8 +353,8 @@ static void test_samples_and_lists_count_what_waits_alone(void **state)
     (void)state;
     open_browser();
     push_many(0, 2000, 0);
-    park_many(0, 800);
-    park_many(800, 1600);
+    act_on_many("park", 0, 800);
+    act_on_many("park", 800, 1600);
     browser.settings.consume = 1;
     assert_int_equal(ask("POST", "/api/v1/consume/pop", "{\"queues\":[\"Q\"],\"ttr\":1000}"), 200);
     REDIS("CONFIG RESETSTAT");
@@ -366,6 +375,85 @@ static void test_samples_and_lists_count_what_waits_alone(void **state)
     assert_int_equal(member("seen"), member("of"));
 }
 
+enum { SHRINKING_IDS = 8000 };
+
+/* The ids of the last answer; its cursor, or an empty text. */
+static void note_shown(char shown[SHRINKING_IDS], char cursor[100])
+{
+    const char *at;
+    for (at = browser.text; (at = strstr(at, "\"id\":\"")); at++)
+        shown[atoi(at + strlen("\"id\":\""))] = 1;
+    at = strstr(browser.text, "\"cursor\":\"");
+    at = at ? at + strlen("\"cursor\":\"") : "";
+    snprintf(cursor, 100, "%.*s", (int)strcspn(at, "\""), at);
+}
+
+static void follow(char shown[SHRINKING_IDS], char cursor[100])
+{
+    char path[200];
+    int pages;
+    for (pages = 0; *cursor && pages < 2000; pages++) {
+        snprintf(path, sizeof path, "/api/v1/queues/Q/records?limit=100&cursor=%s", cursor);
+        get(path);
+        note_shown(shown, cursor);
+    }
+    assert_string_equal(cursor, "");
+}
+
+static void wait_for_redis(void)
+{
+    pause_ms(30);
+}
+
+/*
+ * The first page reads a part of the queue only, because each answer of Redis takes long. When most ids have gone, as
+ * many slices as it read reach further; what lies there was not shown.
+ */
+static void test_following_a_cursor_shows_every_id_that_stays_while_a_queue_shrinks(void **state)
+{
+    static char shown[SHRINKING_IDS];
+    char cursor[100];
+    int i;
+    (void)state;
+    open_browser();
+    memset(shown, 0, sizeof shown);
+    for (i = 0; i < SHRINKING_IDS; i += 1000)
+        push_many(i, i + 1000, 0);
+    browser.meanwhile = wait_for_redis;
+    get("/api/v1/queues/Q/records?limit=100");
+    browser.meanwhile = NULL;
+    assert_in_range(member("seen"), 100, SHRINKING_IDS - 1);
+    note_shown(shown, cursor);
+    for (i = 0; i < SHRINKING_IDS; i += 1000)
+        act_on_many("delete", i + 300, i + 1000);
+    follow(shown, cursor);
+    for (i = 0; i < SHRINKING_IDS; i++)
+        if (i % 1000 < 300 && !shown[i])
+            fail_msg("%05d was not shown", i);
+}
+
+/* A cursor that asks to read all again gets what can be read within half a second, and nothing behind that is lost. */
+static void test_what_a_cursor_reads_again_is_bounded(void **state)
+{
+    static char shown[SHRINKING_IDS];
+    char cursor[100];
+    int i;
+    (void)state;
+    open_browser();
+    memset(shown, 0, sizeof shown);
+    push_many(0, SHRINKING_IDS, 0);
+    browser.meanwhile = wait_for_redis;
+    REDIS("CONFIG RESETSTAT");
+    get("/api/v1/queues/Q/records?limit=100&cursor=0.0.0.4.0.000000000000000000");
+    assert_in_range(calls_of("hscan"), 2, 25); /* of about 32 */
+    browser.meanwhile = NULL;
+    note_shown(shown, cursor);
+    follow(shown, cursor);
+    for (i = 0; i < SHRINKING_IDS; i++)
+        if (!shown[i])
+            fail_msg("%05d was not shown", i);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -376,6 +464,8 @@ int main(void)
         cmocka_unit_test(test_r_web_4_ranges_list_records),
         cmocka_unit_test(test_a_queue_shows_ages_bytes_and_settings),
         cmocka_unit_test(test_pages_of_records_hold_every_id_once),
+        cmocka_unit_test(test_following_a_cursor_shows_every_id_that_stays_while_a_queue_shrinks),
+        cmocka_unit_test(test_what_a_cursor_reads_again_is_bounded),
         cmocka_unit_test(test_samples_and_lists_count_what_waits_alone),
     };
     if (getenv("ONLY"))

@@ -431,6 +431,9 @@ static void test_r_web_9_invalid_parameters_are_refused(void **state)
                                       "/api/v1/queues/Q/records?cursor=1.2",
                                       "/api/v1/queues/Q/records?cursor=0.0.0.0.00",
                                       "/api/v1/queues/Q/records?cursor=0.0.0.1.zz",
+                                      "/api/v1/queues/Q/records?cursor=0.0.0.1.0.zz",
+                                      "/api/v1/queues/Q/records?cursor=0.0.0.0.0.000000000000000061", /* nothing read */
+                                      "/api/v1/queues/Q/records?cursor=0.5.0.0.1.000000000000000061", /* backwards */
                                       "/api/v1/queues/Q/records?by=time&cursor=00",
                                       "/api/v1/queues/Q/records?by=time&from=x",
                                       "/api/v1/queues/Q/records?by=time&prefix=1",

@@ -1,8 +1,12 @@
-/* cursor.c - where the next page goes on. A scan: POSITION.HSCAN.SEEN, or POSITION.HSCAN.SEEN.SLICES.HEX-OF-ID within
- * what was read; of an action GENERATION.BOUND.POSITION.HSCAN.SEEN. An index: a key and an id as hex digits. */
+/*
+ * cursor.c - where the next page goes on. A scan: POSITION.HSCAN.SEEN, or POSITION.HSCAN.SEEN.POSITION.HSCAN.HEX-OF-ID
+ * within what was read between these two places; of an action GENERATION.BOUND.POSITION.HSCAN.SEEN. An index: a key and
+ * an id as hex digits.
+ */
 #include "web/scan.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 
 static int cursor_number(const char **at, const char *end, int64_t *value)
 {
@@ -72,33 +76,86 @@ int srt_web_cursor_read(srt_web *w, seriatim_text cursor, size_t extra, srt_targ
     return cursor_accept(w, status);
 }
 
+/* HSCAN counts from the highest bit to the lowest, so that its order stays while the hash grows or shrinks. */
+static uint64_t cursor_order(const char *hscan)
+{
+    uint64_t left = strtoull(hscan, NULL, 10), order = 0;
+    int i;
+    for (i = 0; i < 64; i++, left >>= 1)
+        order = order << 1 | (left & 1);
+    return order;
+}
+
+int srt_web_place_compare(const srt_web_place *a, const srt_web_place *b)
+{
+    uint64_t left = cursor_order(a->cursor), right = cursor_order(b->cursor);
+    if (a->position != b->position)
+        return a->position < b->position ? -1 : 1;
+    return left < right ? -1 : left > right;
+}
+
+static void cursor_add_place(srt_bytes *out, const srt_web_place *place)
+{
+    srt_bytes_add_int(out, place->position);
+    srt_bytes_addc(out, '.');
+    srt_bytes_adds(out, place->cursor);
+    srt_bytes_addc(out, '.');
+}
+
+int srt_web_scan_next(srt_web *w, srt_web_scan *scan, const srt_web_place *from, int64_t seen, const srt_target *last)
+{
+    srt_bytes text;
+    srt_bytes_init(&text, w->mem);
+    if (scan->acts) {
+        srt_bytes_add_int(&text, scan->generation);
+        srt_bytes_addc(&text, '.');
+        srt_bytes_add_int(&text, scan->bound);
+        srt_bytes_addc(&text, '.');
+    }
+    cursor_add_place(&text, from);
+    srt_bytes_add_int(&text, seen);
+    if (last) {
+        srt_bytes_addc(&text, '.');
+        cursor_add_place(&text, &scan->end);
+        srt_web_cursor_of(&text, last->key, last->id, last->len);
+    }
+    scan->next.data = text.failed ? NULL : srt_arena_copy(&w->memory, text.data, text.len);
+    scan->next.len = text.len;
+    srt_bytes_free(&text);
+    return scan->next.data ? SERIATIM_OK : SERIATIM_NOMEM;
+}
+
+/* Up to the dot behind it. */
+static int cursor_place(const char **at, const char *end, srt_web_place *place)
+{
+    const char *hscan;
+    int64_t position;
+    if (!cursor_number(at, end, &position) || position > 1000000 || !cursor_dot(at, end))
+        return 0;
+    for (hscan = *at; *at < end && **at >= '0' && **at <= '9'; ++*at)
+        ;
+    if (*at == hscan || *at - hscan > 20)
+        return 0;
+    place->position = (unsigned)position;
+    snprintf(place->cursor, sizeof place->cursor, "%.*s", (int)(*at - hscan), hscan);
+    return cursor_dot(at, end);
+}
+
 static int cursor_of_scan(srt_web *w, srt_web_scan *scan, seriatim_text cursor)
 {
-    const char *at = cursor.data, *end = at ? at + cursor.len : at, *hscan;
-    int64_t position;
-    scan->position = 0;
-    scan->cursor[0] = '0';
-    scan->cursor[1] = '\0';
+    const char *at = cursor.data, *end = at ? at + cursor.len : at;
     if (!at || cursor.len == 0)
         return SERIATIM_OK;
     scan->spread = 0;
     if (scan->acts && (!cursor_number(&at, end, &scan->generation) || !cursor_dot(&at, end) ||
                        !cursor_number(&at, end, &scan->bound) || !cursor_dot(&at, end)))
         return SERIATIM_INVALID;
-    if (!cursor_number(&at, end, &position) || position > 1000000 || !cursor_dot(&at, end))
-        return SERIATIM_INVALID;
-    for (hscan = at; at < end && *at >= '0' && *at <= '9'; at++)
-        ;
-    if (at == hscan || at - hscan > 20)
-        return SERIATIM_INVALID;
-    snprintf(scan->cursor, sizeof scan->cursor, "%.*s", (int)(at - hscan), hscan);
-    scan->position = (unsigned)position;
-    if (!cursor_dot(&at, end) || !cursor_number(&at, end, &scan->seen))
+    if (!cursor_place(&at, end, &scan->place) || !cursor_number(&at, end, &scan->seen))
         return SERIATIM_INVALID;
     if (at == end)
         return SERIATIM_OK;
-    if (!cursor_dot(&at, end) || !cursor_number(&at, end, &scan->slices) || scan->slices < 1 || scan->slices > 100000 ||
-        !cursor_dot(&at, end))
+    if (!cursor_dot(&at, end) || !cursor_place(&at, end, &scan->end) ||
+        srt_web_place_compare(&scan->place, &scan->end) >= 0)
         return SERIATIM_INVALID;
     scan->has_after = 1;
     return cursor_after(w, at, end, 0, &scan->after);

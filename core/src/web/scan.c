@@ -7,7 +7,12 @@
 
 #define SCAN_SPARE 4096 /* ids beyond the limit before they are cut */
 
+/* How long what was read is read again for its next page: until the same place, which takes longer only rarely. */
+#define SCAN_AGAIN_US ((int64_t)5 * SRT_WEB_READING_US)
+
 enum { SCAN_TOTAL, SCAN_SLICE, SCAN_BATCH };
+
+static const srt_web_place scan_beginning = {0, "0"};
 
 /* What a look at all shards reads of one position, a stage of a shard. */
 typedef struct scan_share {
@@ -28,43 +33,14 @@ typedef struct scan_state {
     int over;           /* more were found than are kept */
     scan_share *shares; /* of each position; NULL unless all shards are looked at */
     size_t shares_cap;
-    uint64_t seed; /* of the places from which a look at all shards reads */
-    int64_t began_us, slices;
-    char here[24]; /* the cursor that was sent last */
+    uint64_t seed;      /* of the places from which a look at all shards reads */
+    int64_t began_us;   /* 0: no slice was read yet */
+    srt_web_place here; /* of the slice that was asked for last */
     /* Of an action while ids move: */
     srt_batches batches; /* those that were open behind the first pass */
     int is_settled;      /* these have ended */
     unsigned looks;
 } scan_state;
-
-static int scan_write_next(scan_state *s, unsigned position, const char *hscan, int64_t seen, const srt_target *last)
-{
-    srt_bytes text;
-    char *copy;
-    srt_bytes_init(&text, s->w->mem);
-    if (s->scan->acts) {
-        srt_bytes_add_int(&text, s->scan->generation);
-        srt_bytes_addc(&text, '.');
-        srt_bytes_add_int(&text, s->scan->bound);
-        srt_bytes_addc(&text, '.');
-    }
-    srt_bytes_add_int(&text, position);
-    srt_bytes_addc(&text, '.');
-    srt_bytes_adds(&text, hscan);
-    srt_bytes_addc(&text, '.');
-    srt_bytes_add_int(&text, seen);
-    if (last) {
-        srt_bytes_addc(&text, '.');
-        srt_bytes_add_int(&text, s->slices);
-        srt_bytes_addc(&text, '.');
-        srt_web_cursor_of(&text, last->key, last->id, last->len);
-    }
-    copy = text.failed ? NULL : srt_arena_copy(&s->w->memory, text.data, text.len);
-    s->scan->next.data = copy;
-    s->scan->next.len = text.len;
-    srt_bytes_free(&text);
-    return copy ? SERIATIM_OK : SERIATIM_NOMEM;
-}
 
 /* ---- Asking -------------------------------------------------------------------------------- */
 
@@ -99,10 +75,10 @@ static int scan_ask(seriatim_client *c, scan_state *s, unsigned position, const 
 
 static int scan_ask_slice(seriatim_client *c, scan_state *s)
 {
-    if (s->scan->position == scan_positions(s) && strcmp(s->scan->cursor, "0") == 0 && !s->is_settled)
+    if (s->scan->place.position == scan_positions(s) && strcmp(s->scan->place.cursor, "0") == 0 && !s->is_settled)
         return srt_batches_begin(c, &s->batches, s->queue, SCAN_BATCH);
-    snprintf(s->here, sizeof s->here, "%s", s->scan->cursor);
-    return scan_ask(c, s, s->scan->position, s->scan->cursor, s->scan->slice, SCAN_SLICE);
+    s->here = s->scan->place;
+    return scan_ask(c, s, s->scan->place.position, s->scan->place.cursor, s->scan->slice, SCAN_SLICE);
 }
 
 /* ---- A look at all shards ------------------------------------------------------------------ */
@@ -146,10 +122,10 @@ static int scan_ask_share(seriatim_client *c, scan_state *s)
     const unsigned positions = scan_positions(s);
     unsigned i;
     for (i = 0; i < positions; i++) {
-        unsigned at = (s->scan->position + i) % positions;
+        unsigned at = (s->scan->place.position + i) % positions;
         const scan_share *share = &s->shares[at];
         if (share->left > 0) {
-            s->scan->position = at;
+            s->scan->place.position = at;
             return scan_ask(c, s, at, share->cursor, scan_share_slice(s, share), SCAN_SLICE);
         }
     }
@@ -162,7 +138,7 @@ static int scan_begin_shares(seriatim_client *c, scan_state *s)
     const unsigned positions = scan_positions(s);
     unsigned i;
     s->seed = (uint64_t)s->scan->now_us;
-    s->scan->position = (unsigned)(scan_random(&s->seed) % positions);
+    s->scan->place.position = (unsigned)(scan_random(&s->seed) % positions);
     s->scan->sample = s->scan->total > s->scan->most;
     for (i = 0; i < positions; i++)
         scan_share_out(s, &s->shares[i]);
@@ -172,7 +148,7 @@ static int scan_begin_shares(seriatim_client *c, scan_state *s)
 /* Notes what a slice read of its position, and goes to the next one. */
 static void scan_take_share(scan_state *s, const srt_token *cursor, int64_t looked)
 {
-    scan_share *share = &s->shares[s->scan->position];
+    scan_share *share = &s->shares[s->scan->place.position];
     snprintf(share->cursor, sizeof share->cursor, "%.20s", cursor->type == SRT_STRING ? cursor->data : "0");
     if (strcmp(share->cursor, "0") == 0)
         share->rounds--;
@@ -185,7 +161,7 @@ static void scan_take_share(scan_state *s, const srt_token *cursor, int64_t look
         share->left = 0;
     else if (!s->scan->sample && share->left < 1)
         share->left = 1;
-    s->scan->position = (unsigned)(scan_random(&s->seed) % scan_positions(s));
+    s->scan->place.position = (unsigned)(scan_random(&s->seed) % scan_positions(s));
 }
 
 /* Those that a look without the time to read all of a small queue left over. */
@@ -225,13 +201,11 @@ static void scan_take_place(scan_state *s)
 {
     srt_web_scan *scan = s->scan;
     if (scan->acts && scan->generation != s->queue->generation) {
-        scan->asked_position = 0;
-        snprintf(scan->asked_cursor, sizeof scan->asked_cursor, "0");
+        scan->asked = scan_beginning;
         scan->generation = s->queue->generation;
     }
     s->is_settled = 0;
-    scan->first_position = scan->position = scan->asked_position;
-    snprintf(scan->cursor, sizeof scan->cursor, "%s", scan->asked_cursor);
+    scan->place = scan->asked;
 }
 
 static int scan_send(seriatim_client *c, srt_queue *queue)
@@ -243,7 +217,7 @@ static int scan_send(seriatim_client *c, srt_queue *queue)
     s->queue = queue;
     srt_arena_reset(&s->memory);
     s->count = s->open = 0;
-    s->began_us = s->slices = 0;
+    s->began_us = 0;
     s->over = 0;
     scan->total = scan->looked = 0;
     scan->groups = scan->kept;
@@ -356,10 +330,11 @@ static int scan_take(seriatim_client *c, scan_state *s, const srt_request *r, co
 static int scan_advance(scan_state *s, const srt_token *cursor)
 {
     srt_web_scan *scan = s->scan;
-    snprintf(scan->cursor, sizeof scan->cursor, "%.20s", cursor && cursor->type == SRT_STRING ? cursor->data : "0");
-    if (strcmp(scan->cursor, "0") == 0)
-        scan->position++;
-    return scan->position < scan_steps(s);
+    snprintf(scan->place.cursor, sizeof scan->place.cursor, "%.20s",
+             cursor && cursor->type == SRT_STRING ? cursor->data : "0");
+    if (strcmp(scan->place.cursor, "0") == 0)
+        scan->place.position++;
+    return scan->place.position < scan_steps(s);
 }
 
 static int scan_is_enough(const scan_state *s, int64_t now)
@@ -367,7 +342,9 @@ static int scan_is_enough(const scan_state *s, int64_t now)
     const srt_web_scan *scan = s->scan;
     if (scan->enough)
         return 1;
-    return scan->slices > 0 ? s->slices >= scan->slices : now - s->began_us >= SRT_WEB_READING_US;
+    if (scan->has_after)
+        return srt_web_place_compare(&scan->place, &scan->end) >= 0 || now - s->began_us >= SCAN_AGAIN_US;
+    return now - s->began_us >= SRT_WEB_READING_US;
 }
 
 static int scan_on_slice(seriatim_client *c, scan_state *s, const srt_request *r, const srt_reply *reply)
@@ -375,7 +352,7 @@ static int scan_on_slice(seriatim_client *c, scan_state *s, const srt_request *r
     srt_web_scan *scan = s->scan;
     int64_t now = srt_token_int(&reply->tokens[1]);
     int status;
-    if (s->slices++ == 0)
+    if (!s->began_us)
         s->began_us = now;
     status = scan_take(c, s, r, reply);
     if (status != SERIATIM_OK)
@@ -383,7 +360,7 @@ static int scan_on_slice(seriatim_client *c, scan_state *s, const srt_request *r
     if (scan->spread)
         return scan_on_share(c, s, reply);
     if (scan->full) { /* the slice holds more than is wanted: it comes again */
-        snprintf(scan->cursor, sizeof scan->cursor, "%s", s->here);
+        scan->place = s->here;
         return SERIATIM_OK;
     }
     scan->looked += srt_token_int(&reply->tokens[4]);
@@ -407,7 +384,7 @@ static int scan_on_total(seriatim_client *c, scan_state *s, size_t position, int
         return SERIATIM_OK;
     if (!s->scan->bound)
         s->scan->bound = s->scan->now_us;
-    if (s->scan->position >= scan_steps(s)) {
+    if (s->scan->place.position >= scan_steps(s)) {
         s->scan->complete = 1;
         return SERIATIM_OK;
     }
@@ -453,7 +430,7 @@ static int scan_on_refused(seriatim_client *c, srt_request *r, const seriatim_er
     if (r->kind != SCAN_SLICE)
         return scan_on_total(c, s, r->place, 0, 0);
     if (s->scan->spread) {
-        s->shares[s->scan->position].left = 0;
+        s->shares[s->scan->place.position].left = 0;
         return scan_ask_share(c, s);
     }
     if (scan_advance(s, NULL))
@@ -488,12 +465,24 @@ static int scan_page(scan_state *s)
     if (scan_keep(s) != SERIATIM_OK)
         return SERIATIM_NOMEM;
     if (s->over && s->count && scan->what != SRT_SCAN_HOT)
-        return scan_write_next(s, scan->first_position, scan->asked_cursor, scan->seen - scan->looked,
-                               &s->items[s->count - 1]);
+        return srt_web_scan_next(s->w, scan, &scan->asked, scan->seen - scan->looked, &s->items[s->count - 1]);
     if (scan->spread &&
         !scan->complete) /* a reading of all begins anew, because a sample has no place where it ended */
-        return scan_write_next(s, 0, "0", 0, NULL);
-    return scan->complete ? SERIATIM_OK : scan_write_next(s, scan->position, scan->cursor, scan->seen, NULL);
+        return srt_web_scan_next(s->w, scan, &scan_beginning, 0, NULL);
+    return scan->complete ? SERIATIM_OK : srt_web_scan_next(s->w, scan, &scan->end, scan->seen, NULL);
+}
+
+/*
+ * What was read a second time may reach further than the first time, if ids have gone since. Of what lies there nothing
+ * was shown, so it is read again from `end` on. If it ended before, the next pages are of what lies before.
+ */
+static void scan_set_end(srt_web_scan *scan)
+{
+    int order = scan->has_after ? srt_web_place_compare(&scan->place, &scan->end) : -1;
+    if (order < 0)
+        scan->end = scan->place;
+    else if (order > 0)
+        scan->complete = 0;
 }
 
 static int scan_finish(scan_state *s)
@@ -502,9 +491,10 @@ static int scan_finish(scan_state *s)
     if (scan->spread) {
         scan->sample |= scan_has_left(s);
         scan->complete = !scan->sample;
+    } else {
+        scan_set_end(scan);
     }
     scan->seen += scan->looked;
-    scan->slices_read = s->slices;
     return scan_page(s);
 }
 
@@ -515,7 +505,6 @@ int srt_web_scan_choose(srt_web *w, srt_web_scan *scan)
     memset(&s, 0, sizeof s);
     s.scan = scan;
     s.w = w;
-    s.slices = scan->slices_read;
     s.items = scan->items;
     for (i = 0; i < scan->count; i++)
         if (scan_is_wanted(scan, &s.items[i]))
@@ -549,6 +538,7 @@ srt_web_scan *srt_web_scan_new(srt_web *w, int what)
     memset(scan, 0, sizeof *scan);
     scan->what = what;
     scan->limit = SRT_WEB_ROWS;
+    scan->place = scan_beginning;
     scan->range.low = -SRT_FOREVER;
     scan->range.high = SRT_FOREVER;
     scan->slice = what == SRT_SCAN_WHOLE ? 20 : what == SRT_SCAN_ERRORS ? 100 : 250;
@@ -593,7 +583,6 @@ int srt_web_scan_begin(seriatim_client *c, srt_web *w)
     s->w = w;
     srt_arena_init(&s->memory, c->mem);
     s->batches.mem = c->mem;
-    scan->asked_position = scan->position;
-    snprintf(scan->asked_cursor, sizeof scan->asked_cursor, "%s", scan->cursor[0] ? scan->cursor : "0");
+    scan->asked = scan->place;
     return srt_client_start(c, &operation, w->queue);
 }

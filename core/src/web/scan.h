@@ -7,6 +7,12 @@
 /* DUE: by the time of a retry or of a claim; ERRORS: their first lines; WHOLE: all of an error */
 enum { SRT_SCAN_IDS, SRT_SCAN_DUE, SRT_SCAN_HOT, SRT_SCAN_ERRORS, SRT_SCAN_WHOLE };
 
+/* A place of a reading: all positions before this one were read, and of this one what lies before the cursor. */
+typedef struct srt_web_place {
+    unsigned position; /* a stage of a shard */
+    char cursor[24];   /* of HSCAN */
+} srt_web_place;
+
 typedef struct srt_web_scan srt_web_scan;
 struct srt_web_scan {
     int what;
@@ -20,7 +26,7 @@ struct srt_web_scan {
     seriatim_text error;
     int by_id;       /* of these: in the order of ids, not of times */
     srt_range range; /* of the numbers: times of DUE and ERRORS */
-    int has_after;
+    int has_after;   /* what lies before `end` was read before, and shown up to `after` */
     srt_target after;
     int reverse;
     size_t limit;
@@ -40,13 +46,12 @@ struct srt_web_scan {
     void *kept;         /* in its place from the start, then: zeroed when the reading begins */
     size_t kept_size;
 
-    unsigned position, asked_position, first_position;
-    char cursor[24], asked_cursor[24];
-    int64_t slices; /* to read, unless `enough` is set before; 0: for a time */
-    int spread;     /* without a cursor: read some ids of every shard, others in each look, not the first shards */
-    int sample;     /* the answer: `spread` was asked for, and some ids were not read */
+    srt_web_place place, asked; /* where it reads, and where it began */
+    srt_web_place end;          /* with has_after: where it is to end; then where it ended, not behind that */
+    int spread; /* without a cursor: read some ids of every shard, others in each look, not the first shards */
+    int sample; /* the answer: `spread` was asked for, and some ids were not read */
 
-    int64_t total, looked, seen, now_us, slices_read;
+    int64_t total, looked, seen, now_us;
     int complete;
     srt_target *items; /* in order: by key, then id */
     size_t count;
@@ -59,7 +64,15 @@ srt_web_scan *srt_web_scan_new(srt_web *w, int what);
 srt_web_scan *srt_web_scan_sample(srt_web *w, int what, const char *stage);
 /* A handler's `next` for it: reads the parameter "cursor" in the first step, then finds the queue and begins. */
 int srt_web_sample_ids(seriatim_client *c, srt_web *w);
-/* Where to go on. A given cursor ends `spread`. OK; SRT_WEB_DONE: that was no cursor, and is refused; NOMEM. */
+/*
+ * Sets `next`: a reading from there on; with `last`, the page behind this id among what lies between there and `end`.
+ * OK or NOMEM.
+ */
+int srt_web_scan_next(srt_web *w, srt_web_scan *scan, const srt_web_place *from, int64_t seen, const srt_target *last);
+/* Less than 0: HSCAN comes to `a` first; 0: they are the same. */
+int srt_web_place_compare(const srt_web_place *a, const srt_web_place *b);
+/* Where to go on; without a cursor at the beginning, as in a new scan. A given cursor ends `spread`. OK; SRT_WEB_DONE:
+ * that was no cursor, and is refused; NOMEM. */
 int srt_web_scan_cursor(srt_web *w, srt_web_scan *scan, seriatim_text cursor);
 /* The same for pages of an index: a key and an id as hex digits. extra: bytes in front of the id, of an arrival. */
 void srt_web_cursor_of(srt_bytes *out, int64_t key, const char *id, size_t len);
