@@ -454,6 +454,74 @@ static void test_what_a_cursor_reads_again_is_bounded(void **state)
             fail_msg("%05d was not shown", i);
 }
 
+static int64_t sent_bytes(void)
+{
+    redisReply *reply = redis("INFO stats");
+    int64_t bytes =
+        strtoll(strstr(reply->str, "total_net_output_bytes:") + strlen("total_net_output_bytes:"), NULL, 10);
+    freeReplyObject(reply);
+    return bytes;
+}
+
+static int count_of(const char *part)
+{
+    const char *at;
+    int count = 0;
+    for (at = browser.text; (at = strstr(at, part)); at++)
+        count++;
+    return count;
+}
+
+static void push_large(const char *name, int ids, int payloads, size_t len)
+{
+    static char payload[300000];
+    char id[16];
+    int i, k;
+    memset(payload, 'x', len);
+    for (i = 0; i < ids; i++)
+        for (k = 0; k < payloads; k++) {
+            snprintf(id, sizeof id, "%02d", i);
+            memcpy(payload, id, 2);
+            payload[2] = (char)('a' + k);
+            push_plain(name, id, 2, payload, len, 0);
+        }
+}
+
+/* 60 ids of 6 payloads, 90 MB, and a small one. */
+static void test_a_list_of_large_payloads_reads_some_megabytes(void **state)
+{
+    static const char *const lists[] = {"/api/v1/queues/Q/records?by=time", "/api/v1/queues/Q/records",
+                                        "/api/web/Q/range_by_id"};
+    int64_t before;
+    size_t i;
+    (void)state;
+    open_browser();
+    push_large("Q", 60, 6, 250000);
+    push_text("Q", "small", "a small one", 0);
+    for (i = 0; i < sizeof lists / sizeof *lists; i++) {
+        before = sent_bytes();
+        get(lists[i]);
+        assert_in_range(sent_bytes() - before, 1 << 20, 9 << 20);
+        assert_int_equal(count_of("\"payload_total\":6"), 60);
+        assert_in_range(count_of("[\"0") + count_of("[\"1"), 1, 20);
+        shows("a small one");
+    }
+    get("/api/v1/queues/Q/records?limit=2&by=time&order=asc");
+    assert_true(count_of("xxx\",") >= 6);
+    get("/api/v1/queues/Q/id?id=00");
+    assert_int_equal(count_of("xxx\","), 6);
+}
+
+/* Of some hundred bytes each, every payload is there. */
+static void test_a_list_of_small_payloads_has_them_all(void **state)
+{
+    (void)state;
+    open_browser();
+    push_large("Q", 90, 20, 400);
+    get("/api/v1/queues/Q/records?by=time");
+    assert_int_equal(count_of("xxx\","), 90 * 20);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -466,6 +534,8 @@ int main(void)
         cmocka_unit_test(test_pages_of_records_hold_every_id_once),
         cmocka_unit_test(test_following_a_cursor_shows_every_id_that_stays_while_a_queue_shrinks),
         cmocka_unit_test(test_what_a_cursor_reads_again_is_bounded),
+        cmocka_unit_test(test_a_list_of_large_payloads_reads_some_megabytes),
+        cmocka_unit_test(test_a_list_of_small_payloads_has_them_all),
         cmocka_unit_test(test_samples_and_lists_count_what_waits_alone),
     };
     if (getenv("ONLY"))

@@ -2,23 +2,35 @@
 -- RECORDS: reads ids with their payloads: what waits, what runs or what is dead.
 -- KEYS: the shard's
 -- ARGV: 1 generation, 2 part: waiting, running, dead; 3 limit of payloads an id, 4 how many of the first id's the caller has
---       already, 5.. ids, at most 1,000
+--       already, 5 bytes of payloads an id, 0: any number, 6 bytes within which the first ids of the call get one that is larger,
+--       7.. ids, at most 1,000
 -- Returns {now, looked at, next, id, run or '', behind, count, record, ...}: behind is 1 for what waits while the id runs; count
 --   is of all its payloads, the record is never a spilled one. An answer stops at 384 KiB or 250 payloads; the caller asks for the
 --   other ids. next: where the last id's payloads go on for the caller, who passes it as 4 with this id; 0: it has all.
 local part, limit, from = ARGV[2], tonumber(ARGV[3]), tonumber(ARGV[4])
-local ids = {unpack(ARGV, 5)}
+local SHARE, WITHIN = tonumber(ARGV[5]), tonumber(ARGV[6])
+local ids = {unpack(ARGV, 7)}
 local answer, bytes, payloads = {format('%.0f', now), 0, 0}, 0, 0
 local store = part == 'dead' and morgue or first
 
--- A spilled record with some of its payloads inside.
+-- How many payloads of a spilled record the caller gets.
+local function most_of(r)
+  if SHARE == 0 then return limit end
+  local most = math.floor(SHARE / max(1, r.largest))
+  if most == 0 and bytes + r.largest <= WITHIN then return 1 end
+  return min(limit, most)
+end
+
+-- A spilled record with some of its payloads inside, or with none.
 local function unspilled(where, id, r)
-  r.entries = spilled_entries(where, id, from, min(limit - from, portion(r)))
+  local most = most_of(r)
+  local count = min(most - from, portion(r))
+  r.entries = count > 0 and spilled_entries(where, id, from, count) or {}
   set_error(r, error_of(where, id, r))
   local got = from + #r.entries
-  if r.entries[1] and got < min(limit, r.count) then answer[3] = got end
+  if r.entries[1] and got < min(most, r.count) then answer[3] = got end
   payloads = payloads + #r.entries
-  return r.entries[1] and encode(r) or header(r, RECORD_FULL, 0)
+  return encode(r)
 end
 
 for i = 1, #ids do

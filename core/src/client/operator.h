@@ -77,9 +77,11 @@ int srt_operator_is_never(const srt_token *us); /* a time that no shard will see
 #define SRT_FETCH_WAITING (SRT_FETCH_RUNNING + 1) /* SERIATIM_FETCH without scheduled payloads */
 /*
  * seriatim_query_begin without its checks; after (may be NULL): only what comes behind that key and id, for queries by
- * number.
+ * number; most_bytes: about how many bytes of payloads are read in all, 0: any number. Where they are large a record
+ * has fewer than payload_limit, or none.
  */
-int srt_query_begin(seriatim_client *c, size_t queue, const seriatim_query *query, const srt_target *after);
+int srt_query_begin(seriatim_client *c, size_t queue, const seriatim_query *query, const srt_target *after,
+                    int64_t most_bytes);
 /* 1: there may be more behind the last record, whose key is *key. */
 int srt_query_more(const seriatim_client *c, int64_t *key);
 /* The result, once, in memory that the arena takes over. */

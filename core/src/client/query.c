@@ -136,6 +136,7 @@ static int query_keep(seriatim_client *c, query_state *q, const srt_target *targ
     query_found *found = data ? srt_query_new_found(c, q) : NULL;
     srt_record record;
     int status;
+    q->bytes += (int64_t)at[4].len;
     if (!found)
         return srt_operator_nomem(c);
     status = srt_record_read(&record, &q->results, data, at[4].len);
@@ -312,7 +313,7 @@ int seriatim_query_begin(seriatim_client *c, size_t queue, const seriatim_query 
     int status = srt_client_begin(c);
     if (status == SERIATIM_OK)
         status = query_check(c, query);
-    return status == SERIATIM_OK ? srt_query_begin(c, queue, query, NULL) : status;
+    return status == SERIATIM_OK ? srt_query_begin(c, queue, query, NULL, 0) : status;
 }
 
 static int query_keep_after(seriatim_client *c, query_state *q, const srt_target *after)
@@ -323,7 +324,8 @@ static int query_keep_after(seriatim_client *c, query_state *q, const srt_target
     return q->after.id ? SERIATIM_OK : srt_fail_plain(&c->error, SERIATIM_NOMEM);
 }
 
-int srt_query_begin(seriatim_client *c, size_t queue, const seriatim_query *query, const srt_target *after)
+int srt_query_begin(seriatim_client *c, size_t queue, const seriatim_query *query, const srt_target *after,
+                    int64_t most_bytes)
 {
     static const srt_operation operation = {.send = srt_query_send,
                                             .on_reply = query_on_reply,
@@ -336,6 +338,7 @@ int srt_query_begin(seriatim_client *c, size_t queue, const seriatim_query *quer
         return status;
     q = c->state;
     q->mem = c->mem;
+    q->most_bytes = most_bytes;
     srt_arena_init(&q->args, c->mem);
     srt_arena_init(&q->memory, c->mem);
     srt_arena_init(&q->results, c->mem);

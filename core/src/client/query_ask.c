@@ -15,6 +15,7 @@ static void query_reset(query_state *q)
     srt_arena_reset(&q->memory);
     srt_arena_reset(&q->results);
     q->count = q->open = q->found_count = 0;
+    q->bytes = 0;
     q->records = NULL;
 }
 
@@ -110,11 +111,20 @@ static int query_collect(seriatim_client *c, query_state *q, srt_queue *queue)
     return status;
 }
 
+/* The ids of the page share its bytes. What they do not need goes to payloads that are larger than a share. */
+static void query_add_bytes(srt_request *r, const query_state *q, size_t n)
+{
+    int64_t share = q->count ? q->most_bytes / (int64_t)q->count : 0;
+    int64_t left = q->most_bytes - q->bytes, within = share * (int64_t)n;
+    srt_request_int(r, q->most_bytes && share < 1 ? 1 : share);
+    srt_request_int(r, left < 0 ? 0 : left < within ? left : within);
+}
+
 int srt_query_ask_records(seriatim_client *c, query_state *q, size_t first, size_t n, int64_t from)
 {
     static const char *const words[] = {"waiting", "running", "dead"};
     const srt_target *id = &q->candidates[first];
-    srt_request *r = n == 1 ? srt_client_id_request(c, q->queue, id->id, id->len, srt_script_records, 5)
+    srt_request *r = n == 1 ? srt_client_id_request(c, q->queue, id->id, id->len, srt_script_records, 7)
                             : srt_client_shard_request(c, q->queue, id->shard, srt_script_records);
     size_t i;
     if (!r)
@@ -122,6 +132,7 @@ int srt_query_ask_records(seriatim_client *c, query_state *q, size_t first, size
     srt_request_text(r, words[srt_query_part_of(q)]);
     srt_request_int(r, (int64_t)q->payload_limit);
     srt_request_int(r, from);
+    query_add_bytes(r, q, n);
     for (i = first; i < first + n; i++)
         srt_request_arg(r, q->candidates[i].id, q->candidates[i].len);
     r->part = (size_t)from; /* payloads of the first id that are known already */

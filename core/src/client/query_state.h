@@ -33,7 +33,8 @@ typedef struct query_state {
     const seriatim_allocator *mem;
     int kind, reverse;
     size_t limit, payload_limit;
-    int64_t shard; /* -1: all */
+    int64_t most_bytes, bytes; /* of the page's payloads, 0: any number; and of the records that came */
+    int64_t shard;             /* -1: all */
     srt_range range;
     srt_id_bound min, max;
     int has_after;

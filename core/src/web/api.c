@@ -251,7 +251,7 @@ static int api_begin_range(seriatim_client *c, srt_web *w)
     query.payload_limit = SRT_WEB_PAYLOADS;
     query.ids = &id;
     query.id_count = w->handler->number == SERIATIM_RANGE_BY_DELIVER_AT && id.len > 0;
-    return seriatim_query_begin(c, w->queue, &query);
+    return srt_query_begin(c, w->queue, &query, NULL, SRT_WEB_BYTES);
 }
 
 int srt_web_range_next(seriatim_client *c, srt_web *w)

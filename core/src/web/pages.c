@@ -210,7 +210,7 @@ static int pages_read_scheduled(seriatim_client *c, srt_web *w, pages_id *page)
     query.limit = PAGES_ID_SCHEDULED;
     query.ids = &page->id;
     query.id_count = 1;
-    return srt_query_begin(c, w->queue, &query, NULL);
+    return srt_query_begin(c, w->queue, &query, NULL, 0);
 }
 
 /* Takes what the last step read, and reads the next of the three that is there. */
@@ -235,7 +235,7 @@ static int pages_read_records(seriatim_client *c, srt_web *w, pages_id *page)
                 page->records[at] = records;
         }
         if (at + 1 < 3 && wanted[at + 1])
-            return srt_web_fetch_begin(c, w, kinds[at + 1], &target, 1, PAGES_ID_PAYLOADS);
+            return srt_web_fetch_begin(c, w, kinds[at + 1], &target, 1, PAGES_ID_PAYLOADS, 0);
     }
     return pages_read_scheduled(c, w, page);
 }

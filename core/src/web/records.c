@@ -153,7 +153,7 @@ static int records_begin_index(seriatim_client *c, srt_web *w, const records_pag
         query.min.data = "0";
         query.min.len = 1;
     }
-    return srt_query_begin(c, w->queue, &query, page->has_after ? &page->after : NULL);
+    return srt_query_begin(c, w->queue, &query, page->has_after ? &page->after : NULL, SRT_WEB_BYTES);
 }
 
 static int records_begin(seriatim_client *c, srt_web *w)
@@ -163,7 +163,7 @@ static int records_begin(seriatim_client *c, srt_web *w)
 }
 
 int srt_web_fetch_begin(seriatim_client *c, srt_web *w, int kind, const srt_target *targets, size_t count,
-                        int64_t payloads)
+                        int64_t payloads, int64_t most_bytes)
 {
     seriatim_text *ids = srt_arena_alloc(&w->memory, (count + 1) * sizeof *ids);
     seriatim_query query;
@@ -178,7 +178,7 @@ int srt_web_fetch_begin(seriatim_client *c, srt_web *w, int kind, const srt_targ
     query.payload_limit = payloads;
     query.ids = ids;
     query.id_count = count;
-    return srt_query_begin(c, w->queue, &query, NULL);
+    return srt_query_begin(c, w->queue, &query, NULL, most_bytes);
 }
 
 int srt_web_records_next(seriatim_client *c, srt_web *w)
@@ -200,7 +200,7 @@ int srt_web_records_next(seriatim_client *c, srt_web *w)
         return status;
     if (w->status || scan->count == 0)
         return SRT_WEB_DONE;
-    return srt_web_fetch_begin(c, w, page->part->fetch, scan->items, scan->count, SRT_WEB_PAYLOADS);
+    return srt_web_fetch_begin(c, w, page->part->fetch, scan->items, scan->count, SRT_WEB_PAYLOADS, SRT_WEB_BYTES);
 }
 
 /* ---- The answer ---------------------------------------------------------------------------- */

@@ -62,7 +62,7 @@ static int scheduled_begin(seriatim_client *c, srt_web *w)
         query.max = page->from;
     else
         query.min = page->from;
-    return srt_query_begin(c, w->queue, &query, page->has_after ? &page->after : NULL);
+    return srt_query_begin(c, w->queue, &query, page->has_after ? &page->after : NULL, 0);
 }
 
 int srt_web_scheduled_next(seriatim_client *c, srt_web *w)

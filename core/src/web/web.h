@@ -24,6 +24,7 @@
 #define SRT_WEB_SHOWN 4096        /* bytes of a text that are shown */
 #define SRT_WEB_UNSURE 512        /* bytes at the end of a cut text in which a redaction may not know a secret */
 #define SRT_WEB_PAYLOADS 20       /* of a record */
+#define SRT_WEB_BYTES 4194304     /* of the payloads of a list, about */
 #define SRT_WEB_SAMPLED 20000     /* ids that one sample of all shards of a queue reads at most, if it has the time */
 #define SRT_WEB_READING_US 100000 /* how long a page reads what has no index, by Redis' clock */
 
@@ -284,9 +285,9 @@ void srt_web_metrics_text(srt_web *w, srt_bytes *out);
 
 /* ---- records.c ----------------------------------------------------------------------------- */
 
-/* Reads these ids of w->queue; kind: a fetch. */
+/* Reads these ids of w->queue; kind: a fetch; payloads: of an id at most; most_bytes: as of srt_query_begin. */
 int srt_web_fetch_begin(seriatim_client *c, srt_web *w, int kind, const srt_target *targets, size_t count,
-                        int64_t payloads);
+                        int64_t payloads, int64_t most_bytes);
 
 /* ---- api.c --------------------------------------------------------------------------------- */
 

@@ -105,10 +105,11 @@ export const actionButton = (action, act, attributes) =>
   button(t(`some.${action}`), act, { symbol: ACTIONS[action][0], kind: destructive(action) ? "danger-text" : "", key: action, ...attributes });
 
 const preview = (record) => {
-  const [first] = record.payloads || [];
+  const [first] = record.payloads || []; // a large one may be missing
+  const more = record.payload_total - (first ? 1 : 0);
   return [
     first && h("code", { class: "preview", title: oneLine(first[0], 600) }, oneLine(first[0], 120)),
-    record.payload_total > 1 && h("span", { class: "more" }, t("record.more", { n: number(record.payload_total - 1) })),
+    more > 0 && h("span", { class: "more" }, t("record.more", { n: number(more) })),
   ];
 };
 
