@@ -29,7 +29,7 @@ local names = {
   "resty.seriatim.transport", "resty.seriatim.wakes", "resty.seriatim.web", "seriatim", "seriatim.cli", "seriatim.cli.config_file",
   "seriatim.cli.exit_codes", "seriatim.cli.failure", "seriatim.cli.operators", "seriatim.cli.options", "seriatim.cli.reshard_command",
   "seriatim.cli.server_command",
-  "seriatim.cli.tables", "seriatim.cli.web_command", "seriatim.client.actions", "seriatim.client.codec",
+  "seriatim.cli.tables", "seriatim.cli.web_command", "seriatim.client.actions", "seriatim.client.blocks", "seriatim.client.codec",
   "seriatim.client.connection", "seriatim.client.ick", "seriatim.client.inspect", "seriatim.client.int64", "seriatim.client.jobs", "seriatim.client.metrics",
   "seriatim.client.middlewares", "seriatim.client.node_commands", "seriatim.client.pool", "seriatim.client.pop",
   "seriatim.client.pipeline", "seriatim.client.private_redis", "seriatim.client.push", "seriatim.client.push_result", "seriatim.client.queries", "seriatim.client.queue",

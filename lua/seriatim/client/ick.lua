@@ -10,6 +10,7 @@
 --     for place, pair in ipairs(batch) do members[place] = pair[1] end
 --     ick:ickcommit("dirty", members)
 
+local blocks = require "seriatim.client.blocks"
 local jobs = require "seriatim.client.jobs"
 local pool = require "seriatim.client.pool"
 local validate = require "seriatim.client.validate"
@@ -90,7 +91,7 @@ function ick.new(options)
     consumer = validate.text("consumer", options.consumer == nil and CONSUMER or options.consumer, 1, MAX_CONSUMER),
     reserve_time = validate.seconds("reserve_time", options.reserve_time == nil and RESERVE_TIME or options.reserve_time, 0.1, 86400),
     tokens = {},
-    pipelines = setmetatable({}, { __mode = "k" }), -- coroutine -> the futures of its pipeline
+    pipelines = blocks.new(), -- each is the list of the futures of its calls
   }, Ick)
 end
 
@@ -176,9 +177,6 @@ local function run(self, calls)
   end, self.lender_of)
 end
 
----Which coroutine runs: the main one of LuaJIT and Lua 5.1 has no value of its own.
-local function running() return coroutine.running() or "main" end
-
 ---One call, now or with the other calls of a pipeline. read: gives the value of a result.
 local function request(self, metric, name, call, sizes, read)
   if getmetatable(self) ~= Ick then
@@ -187,7 +185,7 @@ local function request(self, metric, name, call, sizes, read)
   local sent = { metric == "ickunlink" and "ickdel" or metric, key("name", name), self.tokens[name] or 0 }
   sent[4], sent[5], sent[6], sent[7] = call.size or 0, call.backwash or false, call.members or {}, call.scores
   local begun = count(self, metric, sizes)
-  local waiting = self.pipelines[running()]
+  local waiting = self.pipelines:current()
   if waiting then
     local future = setmetatable({ call = sent, read = read }, Future)
     table.insert(waiting, future)
@@ -304,17 +302,11 @@ end
 ---@return any[]?  the values of the calls, in their order
 ---@return seriatim.Error? err
 function Ick:pipelined(calls)
-  local here = running()
-  if self.pipelines[here] then
+  if self.pipelines:current() then
     errors.misuse("pipelined must not be called inside pipelined")
   end
   local waiting = {}
-  self.pipelines[here] = waiting
-  local ok, raised = pcall(calls, self)
-  self.pipelines[here] = nil
-  if not ok then
-    error(raised, 0)
-  end
+  self.pipelines:enter(waiting, calls, self)
   local sent, values = {}, {}
   for place, future in ipairs(waiting) do
     sent[place] = future.call

@@ -1,5 +1,6 @@
 -- Pushes of several workers that are collected and written together.
 
+local blocks = require "seriatim.client.blocks"
 local pool = require "seriatim.client.pool"
 local push_result = require "seriatim.client.push_result"
 local validate = require "seriatim.client.validate"
@@ -43,17 +44,12 @@ end
 local Pipeline = {}
 Pipeline.__index = Pipeline
 
-local current = setmetatable({}, { __mode = "k" }) -- by coroutine; those of killed light threads vanish
-
----Which coroutine runs: the main one of LuaJIT and Lua 5.1 has no value of its own.
-local function running()
-  return coroutine.running() or "main"
-end
+local entered = blocks.new()
 
 ---That of the function which this coroutine is in. A child of fork does not take part.
 ---@return seriatim.Pipeline?
 function pipelines.current()
-  local block = next(current) and current[running()]
+  local block = entered:current()
   return block and block.pid == native.getpid() and block or nil
 end
 
@@ -154,14 +150,8 @@ function pipelines.pipelined(pushes)
     pushes()
     return {}
   end
-  local here, block = running(), setmetatable({ waiting = {}, pid = native.getpid() }, Pipeline)
-  local outer = current[here] -- of the parent, in a child of fork
-  current[here] = block
-  local ok, raised = pcall(pushes)
-  current[here] = outer
-  if not ok then
-    error(raised, 0)
-  end
+  local block = setmetatable({ waiting = {}, pid = native.getpid() }, Pipeline)
+  entered:enter(block, pushes)
   return block:finish()
 end
 

@@ -184,6 +184,48 @@ function app.pipelined()
   ngx.say(err and tostring(err) or ("%d %d"):format(futures[1].added, futures[2].added))
 end
 
+app.ick = seriatim.ick()
+
+---Leaves the function of pipelined by ?how=, past every pcall: exit ends the request, sleep waits until its client is gone, and kill
+---ends a light thread, after which another one of the request pushes. ?of=ick: pipelined of a set.
+function app.leave_pipelined()
+  local arguments = ngx.req.get_uri_args()
+  local function leave()
+    if arguments.how == "exit" then
+      ngx.exit(400)
+    end
+    ngx.sleep(60)
+  end
+  local function pipelined()
+    if arguments.of == "ick" then
+      app.ick:pipelined(function()
+        app.ick:ickadd("set", 1, "left")
+        leave()
+      end)
+    end
+    seriatim.pipelined(function()
+      app.Count:perform_async { { id = "left", payload = "left" } }
+      leave()
+    end)
+  end
+  if arguments.how ~= "kill" then
+    pipelined()
+  end
+  ngx.thread.kill(ngx.thread.spawn(pipelined))
+  app.answer_in_thread()
+end
+
+---What answer says, of a push by a light thread of its own.
+function app.answer_in_thread()
+  local _, result, err = ngx.thread.wait(ngx.thread.spawn(app.push))
+  said(result, err)
+end
+
+function app.add_to_set()
+  local added, err = app.ick:ickadd("set", 1, ngx.req.get_uri_args().id)
+  ngx.say(added and ("%s new"):format(added[1]) or tostring(err))
+end
+
 ---Gives the events of type Late a handler in this nginx worker (?call=on), takes it away (off), or enqueues one (enqueue&id=).
 function app.event()
   local arguments, events = ngx.req.get_uri_args(), seriatim.events "shop"

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from conftest import LUA, Nginx, Redis, free_port, free_ports, wait_until
+from conftest import LUA, PATIENCE, Nginx, Redis, free_port, free_ports, wait_until
 from support import command
 
 PYTHON = LUA.parent / "python"
@@ -104,6 +104,42 @@ def test_r_pipe_5_pushes_of_requests_side_by_side_are_written_together(nginx: Ng
     for number in range(40):
         assert [line[1] for line in nginx.lines() if line[0] == f"p{number}"] == ["1", "2"]
     assert crashes(nginx) == []
+
+
+def leave_pipelined(nginx: Nginx, how: str, of: str = "jobs") -> None:
+    connection = http.client.HTTPConnection("127.0.0.1", nginx.port, timeout=PATIENCE)
+    connection.request("GET", f"/leave_pipelined?how={how}&of={of}&id=x&payload=0", headers={"Connection": "close"})
+    if how == "sleep":
+        time.sleep(0.05)  # it sleeps in its function
+    else:
+        assert connection.getresponse().status == (400 if how == "exit" else 200)
+    connection.close()
+
+
+@pytest.mark.parametrize("how", ["exit", "sleep", "kill"])
+def test_r_pipe_5_pushes_after_a_request_that_nginx_ended_in_pipelined_are_written(folder: Path, server: Redis, how: str) -> None:
+    nginx = Nginx(folder, server, {"redis": server.url, "processes": "1"}).start()
+    try:
+        for number in range(1, 11):
+            leave_pipelined(nginx, how)
+            assert nginx.get("/content", id="x", payload=str(number)) == (200, "ok")
+            assert nginx.get("/pipelined", id=f"p{number}") == (200, "1 1")
+        wait_until(lambda: {line[1] for line in nginx.lines() if line[0] == "x"} >= {str(number) for number in range(1, 11)}, "the runs", 10)
+        assert ("x", "0") in runs(nginx) or how != "kill"
+        assert not [line for line in nginx.lines() if line[0] == "left"], "what was not written when nginx ended the function"
+    finally:
+        nginx.end()
+
+
+@pytest.mark.parametrize("how", ["exit", "sleep"])
+def test_calls_of_ick_after_a_request_that_nginx_ended_in_pipelined_are_made(folder: Path, server: Redis, how: str) -> None:
+    nginx = Nginx(folder, server, {"redis": server.url, "processes": "1"}).start()
+    try:
+        for number in range(10):
+            leave_pipelined(nginx, how, "ick")
+            assert nginx.get("/add_to_set", id=str(number)) == (200, "1 new")
+    finally:
+        nginx.end()
 
 
 def test_a_phase_without_sockets_is_named(nginx: Nginx) -> None:
