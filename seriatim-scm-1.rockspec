@@ -25,7 +25,7 @@ local glue = {
 -- Of lua/; lua/spec/rockspec_spec.lua compares this with the folder.
 local names = {
   "resty.seriatim", "resty.seriatim.channel", "resty.seriatim.host", "resty.seriatim.later", "resty.seriatim.loop", "resty.seriatim.masters", "resty.seriatim.node",
-  "resty.seriatim.phases", "resty.seriatim.places", "resty.seriatim.sentinel", "resty.seriatim.socket",
+  "resty.seriatim.phases", "resty.seriatim.places", "resty.seriatim.sentinel", "resty.seriatim.socket", "resty.seriatim.timers",
   "resty.seriatim.transport", "resty.seriatim.wakes", "resty.seriatim.web", "seriatim", "seriatim.cli", "seriatim.cli.config_file",
   "seriatim.cli.exit_codes", "seriatim.cli.failure", "seriatim.cli.operators", "seriatim.cli.options", "seriatim.cli.reshard_command",
   "seriatim.cli.server_command",

@@ -1,5 +1,6 @@
 -- Pushes from phases that allow no connection: a bounded queue of each nginx worker, written in order by a timer.
 
+local timers = require "resty.seriatim.timers"
 local transport = require "resty.seriatim.transport"
 local Connection = require "seriatim.client.connection"
 local pool = require "seriatim.client.pool"
@@ -29,7 +30,7 @@ local later = { limit = 10000 }
 local counts = { queued = 0, pushed = 0, refused = 0, failed = 0 }
 
 local items, first, last = {}, 1, 0 -- items[first .. last]
-local armed, held_up = false, false
+local is_writing, held_up = false, false
 local checker, checked_namespace
 
 ---@return seriatim.LaterCounts
@@ -185,23 +186,23 @@ local function flush()
   return 0
 end
 
-local function on_timer()
+local timer = timers.new(function()
+  is_writing = true
   local ok, pause = pcall(flush)
-  armed = false
+  is_writing = false
   if not ok then
     log.error("crash", log.describe(pause))
   end
   if first <= last then
     later.arm(ok and pause or PAUSE)
   end
-end
+end)
 
 function later.arm(seconds)
-  if armed then
+  if is_writing then
     return
   end
-  local made, err = ngx.timer.at(ngx.worker.exiting() and 0 or seconds, on_timer)
-  armed = made and true or false
+  local made, err = timer:arm(ngx.worker.exiting() and 0 or seconds)
   if not made then
     log.warn("later", "nginx refuses a timer; the next push_later tries again: " .. tostring(err))
   end

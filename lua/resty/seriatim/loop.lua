@@ -1,12 +1,14 @@
 -- The worker loop of one nginx worker: timers, one after another, whose light threads drive one node. A turn ends after some
--- jobs or some time, because nginx frees a timer's memory only at its end; the node lives on. A supervisor ends the loop
--- when the nginx worker ends, and kills what does not end in time; a guard begins anew what crashed.
+-- jobs or some time, because nginx frees a timer's memory only at its end; the node lives on. A turn drives the node until
+-- the next one has begun, because nginx may drop the timer of that one. A supervisor ends the loop when the nginx worker ends,
+-- and kills what does not end in time; a guard begins anew what crashed.
 
 local semaphore = require "ngx.semaphore"
 local channels = require "resty.seriatim.channel"
 local nodes = require "resty.seriatim.node"
 local hosts = require "resty.seriatim.host"
 local socket = require "resty.seriatim.socket"
+local timers = require "resty.seriatim.timers"
 local errors = require "seriatim.errors"
 local events = require "seriatim.events"
 local log = require "seriatim.log"
@@ -24,6 +26,8 @@ local HANDED_BACK = 2 -- seconds for handing back what was abandoned
 
 ---@class seriatim.Loop
 ---@field jobs integer  deliveries that this loop ran
+---@field driver seriatim.Turn?  the turn that drives the node; nil: none does, since the last one has crashed or the loop ended
+---@field successor seriatim.Turn?  the next one, which has begun and waits for the end of that one
 ---@field ended boolean
 local Loop = {}
 Loop.__index = Loop
@@ -34,6 +38,7 @@ local loops = { TURN_JOBS = 10000 }
 ---@return seriatim.Loop
 function loops.new(options)
   local self = setmetatable({ options = options, jobs = 0, looks = 0, strikes = 0, hooked = false, ended = false }, Loop)
+  self.timer = timers.new(self.turn, self)
   self.ticks = semaphore.new()
   self.notify = function()
     if not self.notified then
@@ -46,15 +51,12 @@ end
 
 -- ---- timers
 
-local function on_turn(_, self)
-  self:turn()
-end
-
 function Loop:arm(seconds)
-  local made, err = ngx.timer.at(seconds, on_turn, self)
-  if not made and not ngx.worker.exiting() then
+  local made, err = self.timer:arm(seconds)
+  if not (made or self.is_refused or ngx.worker.exiting()) then
     log.error("crash", "nginx refuses a timer: " .. tostring(err))
   end
+  self.is_refused = not made
 end
 
 local function on_guard(premature, self)
@@ -69,18 +71,27 @@ function Loop:start()
   errors.must(ngx.timer.every(GUARD, on_guard, self))
 end
 
----The supervisor looks ten times as often; if it is gone, something ended its timer: ngx.exit in a job, for one.
+---The supervisor looks ten times as often; if it is gone, something ended its timer: ngx.exit in a job, for one. Where no turn
+---runs or waits, nginx may have dropped the timer of the next one.
 function Loop:guard()
   local alive = self.looks ~= self.seen
   self.seen = self.looks
   self.strikes = alive and 0 or self.strikes + 1
-  if self.strikes < (self.made and STRIKES or BOOT_STRIKES) then
-    return
+  if not self.driver then
+    self:begin_turn(0)
+  elseif self.strikes >= (self.made and STRIKES or BOOT_STRIKES) then
+    self.strikes = 0
+    log.error("crash", "the worker loop ended; it is started again")
+    self:forget()
+    self:begin_turn(0)
   end
-  self.strikes = 0
-  log.error("crash", "the worker loop ended; it is started again")
-  self:forget()
-  self:arm(0)
+end
+
+---Lets another turn drive the node, unless one waits for that already.
+function Loop:begin_turn(seconds)
+  if not self.successor then
+    self:arm(seconds)
+  end
 end
 
 ---Why this nginx worker runs no jobs now; nil: it does, has no loop, or asks Redis for the queues still.
@@ -98,6 +109,7 @@ end
 
 ---After a crash the node ends as a killed process does: what ran is another node's when its lease is over.
 function Loop:forget()
+  self.driver = nil
   if self.made then
     events.served_by_none()
     self.made.node:close()
@@ -112,10 +124,31 @@ end
 local Turn = {}
 Turn.__index = Turn
 
+---Waits until no turn drives the node any more. False: the loop has ended, or ends by the turn that drives the node.
+function Loop:take_over(turn)
+  while self.driver and not ngx.worker.exiting() do
+    self.successor = turn
+    self.driver:call()
+    turn.calls:wait(WATCH)
+  end
+  if self.successor == turn then
+    self.successor = nil
+  end
+  if self.driver or self.ended then
+    return false
+  end
+  self.driver = turn
+  return true
+end
+
+---In a timer.
 function Loop:turn()
-  self.looks = self.looks + 1
   local turn = setmetatable({ loop = self, over = false, threads = {}, occupied = {}, working = 0, channels = {} }, Turn)
   turn.calls = semaphore.new()
+  if not self:take_over(turn) then
+    return
+  end
+  self.looks = self.looks + 1
   local ran, err = pcall(turn.run, turn)
   if ran then
     return
@@ -127,7 +160,7 @@ function Loop:turn()
   end
   turn:kill_all()
   self:forget()
-  self:arm(GUARD)
+  self:begin_turn(GUARD)
 end
 
 ---A job must not end the nginx worker with its requests; nginx does not even start another after exit code 2.
@@ -178,9 +211,12 @@ function Turn:run()
   local until_ms, jobs = native.now_ms() + TURN_MS, loop.jobs + loops.TURN_JOBS
   while not ngx.worker.exiting() and not loop.stop_requested do
     if native.now_ms() >= until_ms or loop.jobs >= jobs then
-      return self:retire()
+      loop:begin_turn(0)
     end
     self:look(WATCH)
+    if loop.successor then
+      return self:retire()
+    end
   end
   self:stop()
 end
@@ -263,11 +299,18 @@ function Turn:want_masters(node)
     local channel = self.channels[number]
     if channel then
       channel:set_wanted(is_wanted)
-    elseif self.calls:count() < 1 then
-      self.calls:post()
+    else
+      self:call()
     end
     place = place + 1
     number, _, _, is_wanted = node:master(place)
+  end
+end
+
+---Ends the sleep of the supervisor, or of a turn that waits.
+function Turn:call()
+  if self.calls:count() < 1 then
+    self.calls:post()
   end
 end
 
@@ -331,7 +374,7 @@ function Loop:forget_events()
   while self.made.node:event() do end
 end
 
----Hands over to the next turn. Jobs that still run keep this timer until they end, or the loop does.
+---Hands over to the next turn, which has begun. Jobs that still run keep this timer until they end, or the loop does.
 function Turn:retire()
   local loop = self.loop
   self.over = true
@@ -341,7 +384,8 @@ function Turn:retire()
   for _, wait_queue in pairs(loop.wait_queues) do
     wait_queue:wake_all()
   end
-  loop:arm(0)
+  loop.driver = nil
+  loop.successor:call()
   while self.working > 0 and not loop.abandoned do
     ngx.sleep(WATCH)
     self:replace_aborted()

@@ -5,6 +5,7 @@
 
 local semaphore = require "ngx.semaphore"
 local socket = require "resty.seriatim.socket"
+local timers = require "resty.seriatim.timers"
 local log = require "seriatim.log"
 local native = require "seriatim.native"
 
@@ -96,16 +97,19 @@ Hub.__index = Hub
 
 local hubs = {}
 
+local function new_hub(address)
+  local hub = { address = address, channels = {}, begins_at = 0, needed_at = 0, failures = 0, work = semaphore.new() }
+  hub.timer = timers.new(function() hub:turn() end)
+  return setmetatable(hub, Hub)
+end
+
 ---@param address table  of socket.parse
 ---@param names string[]  of channels
 ---@param nodes table[]?  addresses of socket.at, where the URL is that of a cluster
 ---@return seriatim.Waiter
 function wakes.waiter(address, names, nodes)
-  local hub = hubs[address.text]
-  if not hub then
-    hub = setmetatable({ address = address, channels = {}, begins_at = 0, needed_at = 0, failures = 0, work = semaphore.new() }, Hub)
-    hubs[address.text] = hub
-  end
+  local hub = hubs[address.text] or new_hub(address)
+  hubs[address.text] = hub
   hub.nodes = nodes
   local waiter = setmetatable({ hub = hub, wanted = names, semaphore = semaphore.new(), woken = false }, Waiter)
   hub:need(waiter)
@@ -125,11 +129,12 @@ function Hub:need(waiter)
     channel.waiters[waiter] = true
   end
   if not self.is_running and self.needed_at >= self.begins_at and not ngx.worker.exiting() then
-    self.is_running = ngx.timer.at(0, function() self:turn() end) and true or false
+    self.timer:arm(0)
   end
 end
 
 function Hub:turn()
+  self.is_running = true
   local ran, why = pcall(self.run, self)
   local channels = self.channels
   self.channels, self.is_running = {}, false

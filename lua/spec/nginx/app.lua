@@ -151,6 +151,16 @@ function app.figures()
   ngx.say(require("seriatim.native").dump({ later = seriatim.later(), stats = seriatim.stats(), pid = ngx.worker.pid() }, "it"))
 end
 
+---Lets the timers of nginx run that it may run at once (lua_max_running_timers): it drops all others for ?seconds=.
+function app.fill_timers()
+  local seconds = tonumber(ngx.req.get_uri_args().seconds)
+  for _ = 1, 10 do
+    assert(ngx.timer.at(0, function() ngx.sleep(seconds) end))
+  end
+  ngx.sleep(0.1)
+  ngx.say "busy"
+end
+
 ---Pops from the queues of ?queues=, which nobody serves; says how long it took, and what it got.
 function app.pop()
   local arguments, queues = ngx.req.get_uri_args(), {}
