@@ -31,6 +31,7 @@ local counts = { queued = 0, pushed = 0, refused = 0, failed = 0 }
 
 local items, first, last = {}, 1, 0 -- items[first .. last]
 local is_writing, held_up = false, false
+local under_way -- the batch that is being written: rows, count of its items, and the connection, once there is one; nil: none
 local checker, checked_namespace
 
 ---@return seriatim.LaterCounts
@@ -86,36 +87,34 @@ end
 -- ---- out
 
 ---The jobs of the first items that have one worker, and how many items those are.
-local function batch()
-  local worker, rows, at = items[first].worker, {}, first
-  while at <= last and items[at].worker == worker and (at == first or #rows + #items[at].rows <= MOST_ROWS) do
+local function first_batch()
+  local batch, at = { worker = items[first].worker, rows = {} }, first
+  while at <= last and items[at].worker == batch.worker and (at == first or #batch.rows + #items[at].rows <= MOST_ROWS) do
     for _, row in ipairs(items[at].rows) do
-      rows[#rows + 1] = row
+      batch.rows[#batch.rows + 1] = row
     end
     at = at + 1
   end
-  return worker, rows, at - first
+  batch.count = at - first
+  return batch
 end
 
----Takes the first `count` items out, which have one worker and these rows. Of them the rows `left` stay.
-local function replace(count, worker, rows, left)
-  for _ = 1, count do
+---Takes the batch out, which the first items are. Of its rows those in `left` stay.
+local function replace(batch, left)
+  for _ = 1, batch.count do
     items[first] = nil
     first = first + 1
   end
   if #left > 0 then
     first = first - 1
-    items[first] = { worker = worker, rows = left }
+    items[first] = { worker = batch.worker, rows = left }
   end
-  counts.queued = counts.queued - #rows + #left
+  counts.queued = counts.queued - #batch.rows + #left
 end
 
----Writes the rows in one push, which takes at most `seconds`.
 ---@return string? letters  one a job, of the core's seriatim_job_outcome; nil: what `err` says is true of all
 ---@return seriatim.Error? err
-local function write(connection, worker, rows, replicas, seconds)
-  local asked = { connection:number(worker:queue_settings()), rows, replicas, settings.wait_timeout, seconds, false }
-  local outcomes, err, _, warning = connection:call("pipeline", { asked }, nil)
+local function read(outcomes, err, _, warning)
   if not outcomes then
     return nil, err
   end
@@ -128,6 +127,13 @@ local function write(connection, worker, rows, replicas, seconds)
     return nil
   end
   return letters, kind and errors.new(kind, message) or nil
+end
+
+---Writes the batch in one push, which takes at most `seconds`. Returns what read returns.
+local function write(connection, batch, replicas, seconds)
+  batch.connection = connection
+  local number = connection:number(batch.worker:queue_settings())
+  return read(connection:call("pipeline", { { number, batch.rows, replicas, settings.wait_timeout, seconds, false } }, nil))
 end
 
 ---Which rows stay, because Redis may take them later, and how many are lost. A row that stays cannot come behind a later one of its
@@ -151,27 +157,35 @@ local function lose(count, raised)
   log.error("later", ("%d jobs of push_later are lost: %s"):format(count, log.describe(raised)))
 end
 
----ask: calls its function with a connection, and returns what that returns.
----False: jobs stay, because Redis does not take them now.
-local function push_one(ask, replicas, seconds, keep)
-  local worker, rows, count = batch()
-  local ok, letters, err = pcall(ask, function(connection)
-    return write(connection, worker, rows, replicas, seconds)
-  end)
-  if not ok then
-    letters, err, keep = nil, letters, false
-  end
-  local left, lost = sort_out(rows, letters, err, keep)
-  replace(count, worker, rows, left)
-  counts.pushed = counts.pushed + #rows - #left - lost
+---Takes out of the batch what was written and what is lost. False: jobs stay, because Redis does not take them now.
+local function settle(batch, letters, err, keep)
+  local left, lost = sort_out(batch.rows, letters, err, keep)
+  replace(batch, left)
+  counts.pushed = counts.pushed + #batch.rows - #left - lost
   if lost > 0 then
     lose(lost, err)
   end
-  if #left > 0 and not held_up then
+  return #left == 0
+end
+
+---ask: calls its function with a connection, and returns what that returns.
+---False: jobs stay, because Redis does not take them now.
+local function push_one(ask, replicas, seconds, keep)
+  local batch = first_batch()
+  under_way = batch
+  local ok, letters, err = pcall(ask, function(connection)
+    return write(connection, batch, replicas, seconds)
+  end)
+  under_way = nil
+  if not ok then
+    letters, err, keep = nil, letters, false
+  end
+  local is_settled = settle(batch, letters, err, keep)
+  if not is_settled and not held_up then
     log.warn("later", ("%d jobs of push_later wait: %s"):format(counts.queued, log.describe(err)))
   end
-  held_up = #left > 0
-  return not held_up
+  held_up = not is_settled
+  return is_settled
 end
 
 local function flush()
@@ -220,10 +234,21 @@ local function write_blocking(connection, deadline)
   end, 0, left, false)
 end
 
+---Of the batch that the timer was writing, the jobs that were sent and not answered may be written: they are not sent again.
+local function break_off()
+  local batch = under_way
+  under_way = nil
+  if batch and batch.connection then
+    local letters, err = read(batch.connection.transport:break_off())
+    settle(batch, letters, err, true)
+  end
+end
+
 ---Writes what waits over a blocking connection, for at most `seconds`: for exit_worker_by_lua_block, where nginx has
 ---neither cosockets nor timers.
 ---@param seconds number
 function later.flush_blocking(seconds)
+  break_off()
   if first > last then
     return
   end

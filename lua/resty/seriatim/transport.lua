@@ -379,6 +379,13 @@ function Transport:queue(settings_of_queue)
   return errors.must(errors.guard(self.client.queue, self.client, settings_of_queue))
 end
 
+---Ends the operation that was begun, whose light thread nginx has ended.
+---@return any ...  what call would have returned
+function Transport:break_off()
+  self.client:give_up("IO", "the nginx worker ends")
+  return errors.outcome(errors.guard(self.client.result, self.client))
+end
+
 ---@return string  without its password
 function Transport:url()
   return self.address.redacted

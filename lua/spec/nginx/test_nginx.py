@@ -278,6 +278,30 @@ def test_term_writes_what_later_holds(folder: Path, server: Redis) -> None:
         nginx.end()
 
 
+def test_f20_term_does_not_write_again_what_later_has_sent(folder: Path, server: Redis) -> None:
+    nginx = Nginx(folder, server, {"redis": server.url, "processes": "1"}).start()
+    try:
+        nginx.get("/log", id="y", payload="0")
+        wait_until(lambda: nginx.figures()["later"]["pushed"] == 1, "the first push")
+        server.client.client_pause(2000)
+        for payload in ("1", "2"):
+            nginx.get("/log", id="x", payload=payload)
+            time.sleep(0.3)
+        assert nginx.figures()["later"]["queued"] == 2, "1 is sent, and 2 waits for its answer"
+        time.sleep(0.8)
+        nginx.signal(signal.SIGTERM)
+        nginx.process.wait(60)
+        assert "1 jobs of push_later are lost: outcome unknown: " in nginx.log()
+    finally:
+        nginx.end()
+    again = Nginx(folder, server, {"redis": server.url, "processes": "1"}).start()
+    try:
+        wait_until(lambda: ("x", "2") in runs(again), "the last run")
+        assert [line[1] for line in again.lines() if line[0] == "x"] == ["1", "2"]
+    finally:
+        again.end()
+
+
 def test_a_full_pool_is_waited_for_and_named(folder: Path, server: Redis) -> None:
     # One process: another would have to connect while Redis is paused.
     words = {"redis": server.url, "processes": "1", "pool_size": "1", "pool_timeout": "0.3"}
