@@ -17,6 +17,7 @@
 #include <unistd.h>
 
 #include "browser.h"
+#include "client/client.h"
 
 static void test_d10_redaction_applies_to_every_route(void **state)
 {
@@ -249,6 +250,34 @@ static void test_a_lost_redis_is_answered_with_503(void **state)
     get("/");
 }
 
+/* What the answer says of an operation that ended with this error of the connection. */
+static void shows_cause(const char *message, const char *cause)
+{
+    char expected[300];
+    open_browser();
+    browser.request.method = "GET";
+    browser.request.path = text_of("/readyz");
+    assert_int_equal(seriatim_web_begin(browser.client, &browser.settings, &browser.request), SERIATIM_OK);
+    assert_int_equal(srt_client_give_up(browser.client, SERIATIM_IO, message), SERIATIM_IO);
+    browser.response = seriatim_web_answer(browser.client, SERIATIM_IO, &browser.hooks);
+    assert_int_equal(browser.response->status, 503);
+    snprintf(expected, sizeof expected, "{\"error\":\"Redis cannot be asked now: %s\"}", cause);
+    assert_int_equal(browser.response->body.len, strlen(expected));
+    assert_memory_equal(browser.response->body.data, expected, strlen(expected));
+}
+
+static void test_the_cause_of_a_503_is_given_whole_and_without_the_address(void **state)
+{
+    (void)state;
+    shows_cause("cannot connect to redis://h:6379/0: Connection refused", "Connection refused");
+    shows_cause("cannot connect to rediss://h:6379/0: TLS: the handshake failed", "the handshake failed");
+    shows_cause("cannot connect to redis://redis.example:6379/0: redis.example could not be resolved (110: Operation "
+                "timed out); start Redis there, or correct seriatim.redis",
+                "redis.example could not be resolved (110: Operation timed out); start Redis there, or correct "
+                "seriatim.redis");
+    shows_cause("no answer from redis://h:6379/0 in time", seriatim_status_text(SERIATIM_IO));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -260,6 +289,7 @@ int main(void)
         cmocka_unit_test(test_the_command_to_copy_runs_nothing_else),
         cmocka_unit_test(test_the_command_to_copy_names_the_application_for_another_namespace),
         cmocka_unit_test(test_a_lost_redis_is_answered_with_503),
+        cmocka_unit_test(test_the_cause_of_a_503_is_given_whole_and_without_the_address),
     };
     if (getenv("ONLY"))
         cmocka_set_test_filter(getenv("ONLY"));

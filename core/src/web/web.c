@@ -294,15 +294,20 @@ static const seriatim_web_response *web_answer_text(srt_web *w)
 }
 
 /*
- * "Connection refused" where the client's error ends so. What stands before it names the address, which no visitor
- * needs.
+ * "Connection refused" where the client's error ends so: what stands behind its last ": ", brackets aside. What stands
+ * before it names the address, which no visitor needs.
  */
 static const char *web_cause(const seriatim_client *c, int status)
 {
     const char *cause = seriatim_status_text(status), *at = c->error.message;
-    int of_link = status == SERIATIM_IO || status == SERIATIM_TIMEOUT || status == SERIATIM_CLOSED;
-    while (of_link && (at = strstr(at, ": ")) != NULL)
-        cause = at += 2;
+    int depth = 0;
+    if (status != SERIATIM_IO && status != SERIATIM_TIMEOUT && status != SERIATIM_CLOSED)
+        return cause;
+    for (; *at; at++) {
+        depth += (*at == '(') - (*at == ')');
+        if (depth == 0 && at[0] == ':' && at[1] == ' ')
+            cause = at + 2;
+    }
     return cause;
 }
 
@@ -342,7 +347,7 @@ static void web_take_status(seriatim_client *c, srt_web *w, int status)
         srt_web_refuse(w, 503, "Redis cannot be asked now: %.*s", (int)strcspn(c->error.message, ":"),
                        c->error.message);
     else
-        srt_web_refuse(w, 503, "Redis cannot be asked now: %.100s", web_cause(c, status));
+        srt_web_refuse(w, 503, "Redis cannot be asked now: %.160s", web_cause(c, status));
     web_take_failed_change(c, w);
 }
 
