@@ -42,7 +42,7 @@ end
 function Exchange:connect(way)
   local address, options = self.transport.address, { pool = self.pool.pool, pool_size = self.pool.pool_size }
   local patience = math.max(1, math.min(REACH_MS, self.transport:patience(self.run)))
-  local sock, kind, message = socket.connect(address, patience, options, way.at)
+  local sock, kind, message = socket.connect(address, patience, options, way.at, patience)
   if not sock then
     return self:lose(way, kind, message)
   end

@@ -17,7 +17,7 @@ end
 
 ---The address of the master that this sentinel names; nil: it names none.
 local function ask(asked, at, url, open)
-  local sock, err = open(at, LIMIT_MS)
+  local sock, err = open(at, LIMIT_MS, nil, LIMIT_MS)
   if not sock then
     asked:failed(err)
     return nil
@@ -53,7 +53,7 @@ local function ask_all(asked, url, open)
 end
 
 ---@param url table  of native.parse_url, with its text
----@param open fun(at: table, patience: integer): table?, string?  makes a connection
+---@param open fun(at: table, patience: integer, pool: nil, limit: integer): table?, string?  makes a connection
 ---@return table? address  or nil, kind and message
 function sentinel.master(url, open)
   local text = url.text

@@ -1,5 +1,6 @@
 -- Cosockets to Redis: Unix socket, TCP, or TLS with verification.
 
+local semaphore = require "ngx.semaphore"
 local sentinel = require "resty.seriatim.sentinel"
 local native = require "seriatim.native"
 
@@ -36,8 +37,8 @@ local function secure(sock, url)
   return made, err
 end
 
-local function failed(url, at, err)
-  local kind = err == "timeout" and "TIMEOUT" or "IO"
+local function failed(url, at, err, is_late)
+  local kind = (is_late or err == "timeout") and "TIMEOUT" or "IO"
   local reason = url.is_cluster and ("%s:%d: %s"):format(at.host, at.port, err) or err
   return nil, kind, native.connect_error(url.redacted, reason, url.from)
 end
@@ -58,6 +59,33 @@ local function open(at, patience, options)
   return sock
 end
 
+---Does nginx ask its resolver for this address? It does not where an idle connection to it is left.
+local function is_resolved(at)
+  local host = LOCAL[at.host] or at.host
+  return at.scheme ~= "unix" and not (host:find(":", 1, true) or host:find("^[%d.]+$"))
+end
+
+---As open, and takes at most `limit` ms, by a light thread that is ended then: the resolver obeys no timeout of a socket.
+---@return table? sock
+---@return string? err
+---@return boolean? is_late
+local function open_in_time(at, patience, options, limit)
+  if not is_resolved(at) then
+    return open(at, patience, options)
+  end
+  local ended = semaphore.new()
+  local thread = ngx.thread.spawn(function()
+    local sock, err = open(at, patience, options)
+    ended:post()
+    return sock, err
+  end)
+  if ended:wait(limit / 1000) then
+    return select(2, ngx.thread.wait(thread))
+  end
+  ngx.thread.kill(thread)
+  return nil, ("no answer in %.3g s from %s, or from the resolver that looks it up"):format(limit / 1000, at.host), true
+end
+
 ---Each master has idle connections of its own.
 local function options_at(at, options)
   if options then
@@ -72,27 +100,30 @@ function socket.at(url, host, port)
 end
 
 ---@param url table  of socket.parse
----@param patience integer  ms
+---@param patience integer  ms for the connection, once its name is resolved
 ---@param pool table?  options of nginx's pool of idle connections; nil: a connection of its own
 ---@param node table?  of socket.at, where the URL is that of a cluster
+---@param limit number?  ms for all of it; nil: as long as nginx's resolver needs. The light thread that calls must not be killed
+---meanwhile, because the one that connects would live on until then
 ---@return table? socket  or nil, kind and message
-function socket.connect(url, patience, pool, node)
+function socket.connect(url, patience, pool, node, limit)
   local at = node or url
+  local opener = limit and open_in_time or open
   if node then
     pool = options_at(node, pool)
   elseif url.has_sentinels then
-    local master, kind, message = sentinel.master(url, open)
+    local master, kind, message = sentinel.master(url, opener)
     if not master then
       return nil, kind, message
     end
     at, pool = master, options_at(master, pool)
   end
-  local sock, err = open(at, patience, pool)
+  local sock, err, is_late = opener(at, patience, pool, limit)
   if sock then
     return sock
   end
   socket.lost(url)
-  return failed(url, at, err)
+  return failed(url, at, err, is_late)
 end
 
 ---A connection ended: that Redis may not be the master any more, so the sentinels are asked again.

@@ -218,7 +218,7 @@ end
 function Transport:connect(run)
   local patience = self:pool_patience(run)
   local options = self:pool_options()
-  local sock, kind, message = socket.connect(self.address, patience, options)
+  local sock, kind, message = socket.connect(self.address, patience, options, nil, math.max(1, self:patience(run)))
   if sock then
     in_use[sock] = options.pool
     return sock
