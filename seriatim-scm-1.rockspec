@@ -27,7 +27,7 @@ local names = {
   "resty.seriatim", "resty.seriatim.channel", "resty.seriatim.host", "resty.seriatim.later", "resty.seriatim.loop", "resty.seriatim.masters", "resty.seriatim.node",
   "resty.seriatim.phases", "resty.seriatim.places", "resty.seriatim.sentinel", "resty.seriatim.socket", "resty.seriatim.timers",
   "resty.seriatim.transport", "resty.seriatim.wakes", "resty.seriatim.web", "seriatim", "seriatim.cli", "seriatim.cli.config_file",
-  "seriatim.cli.exit_codes", "seriatim.cli.failure", "seriatim.cli.operators", "seriatim.cli.options", "seriatim.cli.reshard_command",
+  "seriatim.cli.exit_codes", "seriatim.cli.failure", "seriatim.cli.operators", "seriatim.cli.options", "seriatim.cli.output", "seriatim.cli.reshard_command",
   "seriatim.cli.server_command",
   "seriatim.cli.tables", "seriatim.cli.web_command", "seriatim.client.actions", "seriatim.client.blocks", "seriatim.client.codec",
   "seriatim.client.connection", "seriatim.client.ick", "seriatim.client.inspect", "seriatim.client.int64", "seriatim.client.jobs", "seriatim.client.metrics",

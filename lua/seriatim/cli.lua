@@ -2,6 +2,7 @@
 local codes = require "seriatim.cli.exit_codes"
 local failure = require "seriatim.cli.failure"
 local options = require "seriatim.cli.options"
+local output = require "seriatim.cli.output"
 local private_redis = require "seriatim.client.private_redis"
 local errors = require "seriatim.errors"
 local log = require "seriatim.log"
@@ -104,7 +105,9 @@ local function dispatch(found, words, arguments)
   end
   if verb ~= "server" and verb ~= "web" then
     set_up_log(found, io.stderr)
-    return require("seriatim.cli.operators").new(found):call(verb, words)
+    local code = require("seriatim.cli.operators").new(found):call(verb, words)
+    output.flush()
+    return code
   end
   if #words > 0 then
     errors.usage("unexpected " .. table.concat(words, " "))
@@ -121,7 +124,8 @@ local function run(arguments)
   local found, words = options.parse(arguments)
   refuse_foreign_option(found, words)
   if found.help or found.version or OF_ITSELF[words[1]] then
-    io.stdout:write(said_of_itself(found, words))
+    output.write(said_of_itself(found, words))
+    output.flush()
     return codes.STOPPED
   end
   return dispatch(with_config_file(found), words, arguments)

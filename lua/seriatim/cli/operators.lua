@@ -1,6 +1,7 @@
 -- The verbs of the command for operators (queues, explain, dead and others). They need no application, only Redis and the
 -- name of a queue.
 local codes = require "seriatim.cli.exit_codes"
+local output = require "seriatim.cli.output"
 local tables = require "seriatim.cli.tables"
 local metrics = require "seriatim.client.metrics"
 local pool = require "seriatim.client.pool"
@@ -90,7 +91,7 @@ end
 
 ---One line, whatever an id or an error holds.
 local function say(text)
-  io.stdout:write(log.printable(text), "\n")
+  output.write(log.printable(text), "\n")
 end
 
 local function quoted(text)
@@ -262,7 +263,7 @@ function Operators:popped_from(names)
   return found
 end
 
-local function show_delivery(delivery, as_json)
+local function print_delivery(delivery, as_json)
   if as_json then
     local shown = {}
     for _, name in ipairs { "queue", "id", "fence", "deliveries" } do
@@ -282,6 +283,11 @@ local function show_delivery(delivery, as_json)
   end
 end
 
+local function show_delivery(delivery, as_json)
+  print_delivery(delivery, as_json)
+  output.flush()
+end
+
 ---Without --ack the id is handed back.
 function VERBS:pop(words)
   local queues = self:popped_from(exactly(words, 1, #words, POP_USAGE))
@@ -296,10 +302,10 @@ function VERBS:pop(words)
     end
     return codes.CRASHED
   end
-  show_delivery(delivery, self.options.json)
-  if not io.stdout:flush() then
+  local printed, raised = pcall(show_delivery, delivery, self.options.json)
+  if not printed then
     errors.must(delivery:release())
-    error(errors.new("IO", "what was popped cannot be printed; it was handed back"), 0)
+    error(errors.is(raised, "OUTPUT") and errors.new("OUTPUT", "what was popped cannot be printed; it was handed back") or raised, 0)
   elseif self.options.ack then
     errors.must(delivery:ack())
   else

@@ -1,6 +1,7 @@
 -- Gives a queue another number of shards, and shows how far its servers are with its ids. Nothing depends on this process: it
 -- may be killed at any moment and run again.
 local codes = require "seriatim.cli.exit_codes"
+local output = require "seriatim.cli.output"
 local tables = require "seriatim.cli.tables"
 local metrics = require "seriatim.client.metrics"
 local errors = require "seriatim.errors"
@@ -28,8 +29,8 @@ end
 ---With --json there is one line, at the end.
 function ReshardCommand:say(text)
   if not self.options.json then
-    io.stdout:write(log.printable(text), "\n")
-    io.stdout:flush()
+    output.write(log.printable(text), "\n")
+    output.flush()
   end
 end
 

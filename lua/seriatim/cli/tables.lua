@@ -1,4 +1,5 @@
 -- What the operators' verbs print: tables and JSON.
+local output = require "seriatim.cli.output"
 local log = require "seriatim.log"
 local native = require "seriatim.native"
 
@@ -27,7 +28,7 @@ end
 ---As one line.
 function tables.print_json(value)
   -- What JSON itself leaves as it is and a terminal would obey is escaped, which is the same JSON.
-  io.stdout:write(log.printable(tables.json(value)), "\n")
+  output.write(log.printable(tables.json(value)), "\n")
 end
 
 local function cell(value)
@@ -56,7 +57,7 @@ function tables.print(rows)
     for at, text in ipairs(row) do
       parts[at] = text .. (" "):rep(widths[at] - width(text))
     end
-    io.stdout:write((table.concat(parts, "  "):gsub(" +$", "")), "\n")
+    output.write((table.concat(parts, "  "):gsub(" +$", "")), "\n")
   end
 end
 

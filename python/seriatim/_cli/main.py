@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import sys
 import traceback
@@ -43,9 +44,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return complain(NO_REDIS, f"no Redis: {error}")
     except Error as error:
         return complain(CRASHED, str(error))
-    except BrokenPipeError:
+    except OSError as error:
+        if error.errno not in (errno.EPIPE, errno.ENOSPC):
+            raise
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # the interpreter flushes once more at its end
-        return CRASHED
+        return CRASHED if error.errno == errno.EPIPE else complain(CRASHED, f"the output cannot be written: {error.strerror}")
 
 
 def run(arguments: list[str]) -> int:

@@ -56,6 +56,8 @@ module Seriatim
       complain(CRASHED, e.message)
     rescue Errno::EPIPE
       CRASHED
+    rescue Errno::ENOSPC
+      complain(CRASHED, "the output cannot be written: #{Errno::ENOSPC.new.message}")
     end
 
     private
