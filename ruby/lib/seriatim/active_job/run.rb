@@ -59,11 +59,11 @@ module Seriatim
       def inline? = Seriatim.const_defined?(:Testing, false) && Testing.current.is_a?(Testing::Inline)
 
       def execute(job, place)
-        @again = @broken = nil
+        @again = nil
         @running = job
         reloaded { in_context(place) { perform(job) } }
       ensure
-        @running = nil
+        @running = @broken = nil
       end
 
       # Each job as with other adapters: by itself.

@@ -24,7 +24,7 @@ module Seriatim
       def call(worker, batch, &block)
         return tagged(worker, batch) { reported(worker, batch, &block) } if worker.runs_each_job?
 
-        reloaded { tagged(worker, batch) { reported(worker, batch) { observed(worker, batch, &block) } } }
+        reloaded { tagged(worker, batch) { observed(worker, batch) { reported(worker, batch, &block) } } }
       end
 
       # Runs one job of those of an id.
