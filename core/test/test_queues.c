@@ -153,7 +153,7 @@ static size_t count_by_pages(const fixture *f, int reverse)
     query.max = text("+inf");
     query.limit = 7;
     do {
-        done(f, srt_query_begin(f->client, f->queue, &query, total ? &after : NULL));
+        done(f, srt_query_begin(f->client, f->queue, &query, total ? &after : NULL, 0));
         records = seriatim_query_result(f->client, &count);
         if (count) {
             memcpy(last, records[count - 1].id, records[count - 1].id_len);
