@@ -216,9 +216,11 @@ function Transport:give_up_full(run, patience, size)
 end
 
 function Transport:connect(run)
+  local limit = math.max(1, self:patience(run))
   local patience = self:pool_patience(run)
   local options = self:pool_options()
-  local sock, kind, message = socket.connect(self.address, patience, options, nil, math.max(1, self:patience(run)))
+  -- nginx has one timeout for a free connection and for making one. Where nothing waits for a free one, it is for Redis alone.
+  local sock, kind, message = socket.connect(self.address, options.backlog > 0 and patience or limit, options, nil, limit)
   if sock then
     in_use[sock] = options.pool
     return sock
