@@ -249,7 +249,7 @@ def test_it_waits_longer_and_longer_before_it_starts_a_process_again_that_ended_
 
 
 @pytest.mark.parametrize(
-    ("body", "message", "code"), [("import sys; sys.exit(7)", "", 7), ("raise KeyError('x')", "KeyError", 1)]
+    ("body", "message", "code"), [("import sys; sys.exit(7)", "", 7), ("raise KeyError('x')", "KeyError", 2)]
 )
 def test_an_application_that_fails_while_it_loads_is_not_started_again(
     supervised: Supervised, body: str, message: str, code: int

@@ -45,7 +45,7 @@ class WorstCalls
       measure("50 ids", :park, *names)
       measure("50 ids", :unpark, *names)
       measure("50 ids", :perform_ids, *names)
-      measure("50 ids", :records, "waiting", 100, 0, *names)
+      measure("50 ids", :records, "waiting", 100, 0, 0, 0, *names)
       claim(1000)
       fail_ids(names, 0)
       again("50 ids", :dead_requeue, "", *names)

@@ -27,7 +27,7 @@ class WorstCalls
       settle("a failure, as much waits behind", 0, "fail", "hot", run, 60_000_000, "boom", 25, "bury")
       recover("as many payloads unite")
       measure("one of #{Text.thousands(2 * PAYLOADS)} payloads", :find, "waiting", "hot", "nothing", "")
-      measure("one id of many payloads", :records, "waiting", 1_000_000, 0, "hot")
+      measure("one id of many payloads", :records, "waiting", 1_000_000, 0, 0, 0, "hot")
     end
 
     # An id of payloads of 2 KiB, all different, in a queue that folds equal ones: their digests are computed.

@@ -10,7 +10,7 @@ class WorstCalls
       measure("200 ids of 1 MiB wait", :metrics)
       claim(1000, "1 of 200 ids of 1 MiB")
       measure("1 MiB", :slice, "l0", "1n#{@seen}", 0)
-      measure("ids of 1 MiB", :records, "waiting", 1000, 0, *(2..199).map { |i| "l#{i}" })
+      measure("ids of 1 MiB", :records, "waiting", 1000, 0, 0, 0, *(2..199).map { |i| "l#{i}" })
       measure("ids of 1 MiB", :scan, "waiting", 0)
       measure("ids of 1 MiB", :check, "jobs", 0, 0)
       measure("50 ids of 1 MiB", :delete, *(150..199).map { |i| "l#{i}" })

@@ -32,9 +32,9 @@ RSpec.describe "The command" do
     expect(outcome("-V")).to eq([0, "seriatim #{Seriatim::VERSION}\n"])
   end
 
-  it "R-COMMAND-3: exits 1 with the error when the application raises while it loads" do
+  it "R-COMMAND-3: exits 2 with the place and the error when the application raises while it loads" do
     code, log = outcome("-r", file("broken.rb", "raise 'broken application'"))
-    expect([code, log]).to match([1, /broken application/])
+    expect([code, log]).to match([2, /broken\.rb:1: .*broken application/])
   end
 
   it "R-COMMAND-4: exits 3 when no Redis answers" do
