@@ -10,6 +10,7 @@
 local part, limit, from = ARGV[2], tonumber(ARGV[3]), tonumber(ARGV[4])
 local SHARE, WITHIN = tonumber(ARGV[5]), tonumber(ARGV[6])
 local ids = {unpack(ARGV, 7)}
+if not (limit and from and SHARE and WITHIN) then return error_reply('ERR wrong arguments') end
 local answer, bytes, payloads = {format('%.0f', now), 0, 0}, 0, 0
 local store = part == 'dead' and morgue or first
 
