@@ -15,8 +15,8 @@
 --          'reject'      text: the reason; key: packed stamps >d of payloads that cannot be read: they go to the morgue, and the rest comes back.
 --                        If the run has none of them, it fails with the default back-off: else the same payloads would be popped without end
 --   key: stamp and score of the last delivered payload, packed >dd
--- Returns 1: done; 2: some payloads are removed, send it again with a new sequence, within 10 s, until which the run is not over; 0: refused. The same sequence gets the same answer
---   again. Error replies: STALE pop (the client has used a later sequence)
+-- Returns 1: done; 2: some payloads are removed: send it again with a new sequence within 10 s, until when the run is not over; 0:
+--   refused. The same sequence gets the same answer again. Error replies: STALE pop (the client has used a later sequence)
 local SEQUENCE, FOLD, kind, id = tonumber(ARGV[2]), ARGV[3], ARGV[5], ARGV[6]
 local time, text, limit, key, without = tonumber(ARGV[8]), ARGV[9], tonumber(ARGV[10]), ARGV[12], tonumber(ARGV[13])
 local REMEMBER, highest = tonumber(ARGV[14]), ARGV[15]

@@ -7,7 +7,7 @@
 -- Returns {now, ids of the part, cursor ('0' at the end), how many of these the slice has, whatever they begin with; of a total:
 --   how many ids lie where they are read, id, number, text, ...}: of hot the number is of payloads;
 --   of due, errors and whole it is the due time, the time of death or the fence of a run; the text of errors is the first line,
---   713 bytes of it, that of whole all of the error, so whole is asked of few ids a call.
+--   713 bytes of it (ERRORS_KEPT of core/src/web/errors.c, and one), that of whole all of the error, so whole is asked of few ids a call.
 local part, cursor, count, what, prefix = ARGV[2], ARGV[3], tonumber(ARGV[4]), ARGV[5], ARGV[6]
 local hash = ({waiting = JOBS, all = JOBS, behind = NEXT, running = RUNNING, dead = DEAD})[part]
 local set = ({parked = PARKED, retrying = RETRY})[part]

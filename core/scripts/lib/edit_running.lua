@@ -1,6 +1,6 @@
 -- library: edit_running - for a settle: removes the payloads that batch.checkpoint ended from a running record, and replaces the payload that
 -- batch.snooze gave anew.
--- It needs note, record, and FOLD.
+-- It needs note, record, outcome and FOLD.
 
 -- Removes the payloads of a running record up to the one with this stamp and score, that one included, in the order in which the
 -- worker got them. What is left counts as never failed. Of a spilled record at most `expected` payloads, and no more than this call
@@ -37,22 +37,8 @@ end
 -- The payload with this stamp, the first of the record, becomes another, and keeps its score, its arrival and its context. In a queue that
 -- folds equal payloads, those that are equal to the new one fold into it. A payload that is not there is left alone.
 local function replace(id, r, stamp, payload)
-  if not r.entries then
-    local e = spilled_entries(first, id, 0, 1)[1]
-    if not e or e.stamp ~= stamp then return end
-    remove_spilled(first, id, r, {e})
-    e.payload, e.digest, e.member = payload, nil, nil
-    r.count = r.count + spill_entries(first, id, {e}, FOLD)
-    note_bounds(r, {e})
-    return
-  end
-  for i = 1, #r.entries do
-    local e = r.entries[i]
-    if e.stamp == stamp then
-      table.remove(r.entries, i)
-      e.payload, r.by_payload = payload, nil
-      fold_entry(r, e, FOLD)
-      return
-    end
-  end
+  local e = pick(id, r, r.entries or spilled_entries(first, id, 0, 1), {[stamp] = true})[1]
+  if not e then return end
+  e.payload, e.digest, e.member, r.by_payload = payload, nil, nil, nil
+  fold_entries(first, id, r, {e}, FOLD)
 end

@@ -1,6 +1,7 @@
 -- include: prelude keys record admin scheduled find_payload
 -- RESCHEDULE: gives one payload, named by its arrival, another deliver_at: one that is scheduled, or that waits and was never
--- delivered, but not of a parked id, which is to stay parked. In the past: a scheduled one arrives with the next claim, and the id of another becomes due now.
+-- delivered, but not of a parked id, which is to stay parked. In the past: a scheduled one arrives with the next claim, and the id
+-- of another becomes due now.
 -- KEYS: the shard's
 -- ARGV: 1 generation, 2 id, 3 stamp (8 bytes >d), 4 where to go on ('' at first), 5 deliver_at in microseconds, 6 '1': its score was given
 --       with the push, and stays; else deliver_at will be its score
