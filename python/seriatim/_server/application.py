@@ -99,8 +99,8 @@ def errors_placed() -> Iterator[None]:
 
 def place_of(error: BaseException) -> str:
     """
-    "file:line: " of the innermost call of the application, or of a library where there is no other. "" where there is none that
-    is neither ours nor the import system's.
+    The file and the line of the innermost call in the application, as "app.py:7: "; in a library if no call is in the application.
+    "" if all calls are in this package or in the import system.
     """
     calls = [(frame.f_code.co_filename, line) for frame, line in walk_tb(error.__traceback__)]
     calls = [(file, line) for file, line in calls if not file.startswith((OWN_FILES, "<frozen ")) and file != importlib.__file__]
