@@ -308,6 +308,27 @@ def test_f19_what_is_sent_to_a_forked_child_does_not_stop_the_server(serve: Serv
     assert server.command.stop() == 0
 
 
+FORKED_SLOWLY = """
+import os, signal, time
+os.register_at_fork(after_in_child=lambda: time.sleep(1))  # before the hook of the server
+from seriatim._server.signals import Signals
+signals = Signals(["SIGTERM"])
+child = os.fork()
+if child == 0:
+    time.sleep(5)
+    os._exit(0)
+os.kill(child, signal.SIGTERM)
+print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]), signals.wait(0.1))
+os.kill(os.getpid(), signal.SIGTERM)
+print(signals.wait(5))
+"""
+
+
+def test_f19_a_forked_child_gets_what_is_sent_before_it_has_its_handlers() -> None:
+    done = subprocess.run([sys.executable, "-c", FORKED_SLOWLY], capture_output=True, text=True, timeout=60, check=True)
+    assert done.stdout.split("\n") == ["-15 None", "SIGTERM", ""]
+
+
 STUCK = """
 import threading
 threading.Thread(target=time.sleep, args=(60,), name="the application's own").start()

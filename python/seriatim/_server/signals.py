@@ -9,6 +9,7 @@ import atexit
 import os
 import select
 import signal
+import threading
 import time
 from collections import deque
 from collections.abc import Callable, Iterable
@@ -57,7 +58,8 @@ class Signals:
         os.set_blocking(self._writer, False)
         self._take(names, at_once, allowed, code)
         self._open = True
-        os.register_at_fork(after_in_child=self._leave_to_parent)
+        self._forking = threading.local()
+        os.register_at_fork(before=self._hold_for_fork, after_in_parent=self._release_after_fork, after_in_child=self._leave_to_parent)
 
     def begin(self, names: Iterable[str], at_once: Callable[[], None] | None = None) -> None:
         """The end of loading, which may have set handlers of its own: takes the signals again, with another rule for the stops."""
@@ -113,10 +115,21 @@ class Signals:
         if self._at_once is not None and number in STOPS and _native.ending_counts(number):
             self._at_once()
 
+    def _hold_for_fork(self) -> None:
+        """What is sent to a child before it has its handlers waits until then."""
+        if self._open:
+            self._forking.mask = signal.pthread_sigmask(signal.SIG_BLOCK, self._previous)
+
+    def _release_after_fork(self) -> None:
+        mask = self._forking.__dict__.pop("mask", None)
+        if mask is not None:
+            signal.pthread_sigmask(signal.SIG_SETMASK, mask)
+
     def _leave_to_parent(self) -> None:
         """A forked child shares the pipe: what is sent to it must not reach the parent."""
         if self._open:
             self._give_back()
+        self._release_after_fork()
 
     def _give_back(self) -> None:
         self._open = False
