@@ -283,16 +283,17 @@ def test_f20_term_does_not_write_again_what_later_has_sent(folder: Path, server:
     try:
         nginx.get("/log", id="y", payload="0")
         wait_until(lambda: nginx.figures()["later"]["pushed"] == 1, "the first push")
-        server.client.client_pause(2000)
+        os.kill(server.pid, signal.SIGSTOP)
         for payload in ("1", "2"):
             nginx.get("/log", id="x", payload=payload)
             time.sleep(0.3)
         assert nginx.figures()["later"]["queued"] == 2, "1 is sent, and 2 waits for its answer"
-        time.sleep(0.8)
         nginx.signal(signal.SIGTERM)
+        wait_until(lambda: "1 jobs of push_later are lost: outcome unknown: " in nginx.log(), "the end of the worker")
+        os.kill(server.pid, signal.SIGCONT)
         nginx.process.wait(60)
-        assert "1 jobs of push_later are lost: outcome unknown: " in nginx.log()
     finally:
+        os.kill(server.pid, signal.SIGCONT)
         nginx.end()
     again = Nginx(folder, server, {"redis": server.url, "processes": "1"}).start()
     try:
