@@ -1,5 +1,6 @@
 -- What a host thread of nginx does: it takes deliveries of its group and runs them one after another. A host outlives the light
--- thread that runs it: where a job lasts longer than its timer's turn, the light thread of the next turn waits for the job.
+-- thread that runs it, and has one at a time: where a job lasts longer than its timer's turn, a later turn serves the host when
+-- the job has ended.
 
 local semaphore = require "ngx.semaphore"
 local log = require "seriatim.log"
@@ -53,6 +54,10 @@ end
 -- ---- the host
 
 ---@class seriatim.Host
+---@field busy boolean  it runs a delivery
+---@field is_served boolean  it has a light thread
+---@field turn seriatim.Turn?  the one that has given it the last light thread
+---@field thread thread?  that one
 local Host = {}
 Host.__index = Host
 
@@ -63,8 +68,8 @@ Host.__index = Host
 ---@return seriatim.Host
 function hosts.new(made, group, wait_queue, loop)
   local source = sources.source(made.node, group, made.scheduler, made.workers, made.shards_count)
-  local self = { made = made, group = group, wait_queue = wait_queue, loop = loop, source = source, busy = false }
-  self.free = semaphore.new()
+  local self = { made = made, group = group, wait_queue = wait_queue, loop = loop, source = source }
+  self.busy, self.is_served = false, false
   self.waits = { notify = loop.notify, sleep = ngx.sleep }
   return setmetatable(self, Host)
 end
@@ -97,16 +102,12 @@ function Host:run(delivery)
   self.loop.notify()
   self.reusable = execution.run(self.made.workers, delivery, self.waits)
   self.busy, self.delivery = false, nil
-  self.free:post()
   self.loop.jobs = self.loop.jobs + 1
   self.loop.notify()
 end
 
 ---Until the turn is over, or there will be no more.
 function Host:work(turn)
-  while self.busy do
-    self.free:wait(1)
-  end
   while not turn.over do
     let_requests_run()
     local delivery, patience = self:take()
@@ -128,7 +129,6 @@ function Host:thread_aborted()
   if delivery then
     execution.aborted(self.made.workers, delivery)
   end
-  self.free:post()
   self.loop.notify()
 end
 

@@ -101,6 +101,13 @@ function loops.stalled()
   return loop and loop.made and loop.strikes >= STALLED and "the worker loop is gone" or nil
 end
 
+---Ends the sleep of the turn that drives the node.
+function Loop:call_driver()
+  if self.driver then
+    self.driver:call()
+  end
+end
+
 ---The node claims nothing more; this nginx worker goes on serving requests.
 function Loop:quiet()
   self.made.node:quiet()
@@ -121,6 +128,7 @@ end
 
 ---@class seriatim.Turn
 ---@field over boolean  its threads take nothing more
+---@field hosts seriatim.Host[]  of the node that it drives
 local Turn = {}
 Turn.__index = Turn
 
@@ -143,7 +151,7 @@ end
 
 ---In a timer.
 function Loop:turn()
-  local turn = setmetatable({ loop = self, over = false, threads = {}, occupied = {}, working = 0, channels = {} }, Turn)
+  local turn = setmetatable({ loop = self, over = false, hosts = {}, channels = {} }, Turn)
   turn.calls = semaphore.new()
   if not self:take_over(turn) then
     return
@@ -207,6 +215,7 @@ function Turn:run()
     return
   end
   loop:prepare()
+  self.hosts = loop.hosts
   self:spawn()
   local until_ms, jobs = native.now_ms() + TURN_MS, loop.jobs + loops.TURN_JOBS
   while not ngx.worker.exiting() and not loop.stop_requested do
@@ -235,31 +244,55 @@ function Turn:spawn()
   end
   loop.notified = false
   self.ticker = ngx.thread.spawn(self.tick_always, self, loop.made.node)
-  for place in ipairs(loop.hosts) do
-    self:spawn_host(place)
+  self:spawn_hosts()
+end
+
+---Gives a light thread to each host that has none. That of an earlier turn ends with the job that it runs.
+function Turn:spawn_hosts()
+  for _, host in ipairs(self.hosts) do
+    if host.turn ~= self and not host.is_served then
+      self:spawn_host(host)
+    end
   end
 end
 
-function Turn:spawn_host(place)
-  self.working, self.occupied[place] = self.working + 1, true
-  self.threads[place] = ngx.thread.spawn(self.run_host, self, place)
+function Turn:spawn_host(host)
+  host.turn, host.is_served = self, true
+  host.thread = ngx.thread.spawn(self.run_host, self, host)
 end
 
-function Turn:run_host(place)
-  self.loop.hosts[place]:run_until_over(self)
-  self.working, self.occupied[place] = self.working - 1, false
+function Turn:run_host(host)
+  host:run_until_over(self)
+  host.is_served = false
+  if self.over then
+    self:call()
+    self.loop:call_driver()
+  end
+end
+
+function Turn:serves(host)
+  return host.turn == self and host.is_served
+end
+
+function Turn:is_working()
+  for _, host in ipairs(self.hosts) do
+    if self:serves(host) then
+      return true
+    end
+  end
+  return false
 end
 
 local GONE = { dead = true, zombie = true }
 
 ---Starts other light threads for the hosts of those that nginx aborted.
 function Turn:replace_aborted()
-  for place, thread in pairs(self.threads) do
-    if self.occupied[place] and GONE[coroutine.status(thread)] then
-      self.working, self.occupied[place] = self.working - 1, false
-      self.loop.hosts[place]:thread_aborted()
+  for _, host in ipairs(self.hosts) do
+    if self:serves(host) and GONE[coroutine.status(host.thread)] then
+      host.is_served = false
+      host:thread_aborted()
       if not self.over then
-        self:spawn_host(place)
+        self:spawn_host(host)
       end
     end
   end
@@ -366,6 +399,7 @@ function Turn:look(seconds)
     self:aim_wakes()
   end
   self:replace_aborted()
+  self:spawn_hosts()
   node_parts.apply_command(loop, node:asked())
   node_parts.log_events(loop.made.node)
 end
@@ -386,8 +420,8 @@ function Turn:retire()
   end
   loop.driver = nil
   loop.successor:call()
-  while self.working > 0 and not loop.abandoned do
-    ngx.sleep(WATCH)
+  while self:is_working() and not loop.abandoned do
+    self.calls:wait(WATCH)
     self:replace_aborted()
   end
   if loop.abandoned then
@@ -407,8 +441,10 @@ function Turn:disconnect()
 end
 
 function Turn:kill_threads()
-  for _, thread in pairs(self.threads) do
-    ngx.thread.kill(thread)
+  for _, host in ipairs(self.hosts) do
+    if self:serves(host) then
+      ngx.thread.kill(host.thread)
+    end
   end
 end
 

@@ -74,3 +74,19 @@ def test_the_loop_begins_when_the_timer_of_its_first_turn_was_dropped(folder: Pa
         assert DROPPED in nginx.log()
     finally:
         nginx.end()
+
+
+def test_the_loop_goes_on_in_one_timer_beside_a_job_that_outlives_many_turns(folder: Path, server: Redis) -> None:
+    nginx = Nginx(folder, server, {"redis": server.url, "processes": "1", "timers": "6", "turn_jobs": "1"}).start()
+    try:
+        assert nginx.get("/content", worker="Sleep", id="long", payload="6") == (200, "ok")
+        wait_until(lambda: nginx.lines(), "its begin")
+        for number in range(12):
+            assert nginx.get("/content", worker="Sleep", id=f"x{number}", payload="0") == (200, "ok")
+            wait_until(lambda: ["end", f"x{number}"] in [line[:2] for line in nginx.lines()], "the run", 3)
+            time.sleep(0.2)
+        assert ["end", "long"] not in [line[:2] for line in nginx.lines()]
+        wait_until(lambda: ["end", "long"] in [line[:2] for line in nginx.lines()], "its end")
+        assert DROPPED not in nginx.log()
+    finally:
+        nginx.end()
