@@ -443,6 +443,7 @@ end
 function Turn:kill_threads()
   for _, host in ipairs(self.hosts) do
     if self:serves(host) then
+      host.is_served = false
       ngx.thread.kill(host.thread)
     end
   end

@@ -404,6 +404,7 @@ def test_f22_a_sleeping_job_does_not_hold_a_reload(folder: Path, server: Redis) 
         assert time.monotonic() - started < 40, "the grace time is 2 s, the job takes 60"
         wait_until(lambda: len([line for line in nginx.lines() if line[0] == "begin"]) == 2, "the job's next start")
         assert "what still ran after 2 s was handed back" in nginx.log()
+        assert " fail " not in nginx.log(), "it was stopped, which is no failure"
     finally:
         nginx.end()
 def test_f21_quit_lets_jobs_finish(nginx: Nginx, server: Redis) -> None:
