@@ -122,10 +122,10 @@ function Host:work(turn)
   end
 end
 
----Its light thread was aborted, which nginx does for an error in a coroutine that a job wraps, past every pcall.
+---nginx has ended its light thread, past every pcall: for an error in a coroutine that a job wraps, or with its timer.
 function Host:thread_aborted()
   local delivery = self.delivery
-  self.busy, self.delivery = false, nil
+  self.is_served, self.busy, self.delivery = false, false, nil
   if delivery then
     execution.aborted(self.made.workers, delivery)
   end

@@ -20,7 +20,7 @@ local TURN_MS = 60000
 local WATCH = 0.1 -- seconds between the supervisor's looks
 local GUARD = 1 -- seconds between the guard's looks
 local STALLED = 2 -- looks of the guard after which the loop is said to be gone
-local STRIKES = 5 -- looks of the guard without a look of the supervisor's: it is gone
+local STRIKES = 5 -- looks of the guard without a look of the supervisor's, or of a retired turn's: it is gone
 local BOOT_STRIKES = 60 -- while Redis is asked for the queues
 local HANDED_BACK = 2 -- seconds for handing back what was abandoned
 
@@ -28,6 +28,7 @@ local HANDED_BACK = 2 -- seconds for handing back what was abandoned
 ---@field jobs integer  deliveries that this loop ran
 ---@field driver seriatim.Turn?  the turn that drives the node; nil: none does, since the last one has crashed or the loop ended
 ---@field successor seriatim.Turn?  the next one, which has begun and waits for the end of that one
+---@field retired table<seriatim.Turn, integer>  those with jobs that still run: looks of the guard since their last one
 ---@field ended boolean
 local Loop = {}
 Loop.__index = Loop
@@ -38,7 +39,7 @@ local loops = { TURN_JOBS = 10000 }
 ---@return seriatim.Loop
 function loops.new(options)
   local self = setmetatable({ options = options, jobs = 0, looks = 0, strikes = 0, hooked = false, ended = false }, Loop)
-  self.timer = timers.new(self.turn, self)
+  self.timer, self.retired = timers.new(self.turn, self), {}
   self.ticks = semaphore.new()
   self.notify = function()
     if not self.notified then
@@ -85,6 +86,23 @@ function Loop:guard()
     self:forget()
     self:begin_turn(0)
   end
+  self:guard_retired()
+end
+
+---A retired turn looks ten times as often, too. If it is gone, its jobs are; the node, which lives on, would wait for them.
+function Loop:guard_retired()
+  local gone = {}
+  for turn, strikes in pairs(self.retired) do
+    self.retired[turn] = strikes + 1
+    if strikes + 1 >= STRIKES then
+      gone[#gone + 1] = turn
+    end
+  end
+  for _, turn in ipairs(gone) do
+    log.error("crash", "a timer of an earlier turn ended with its jobs, by ngx.exit in one of them perhaps; they fail")
+    turn:abort_hosts()
+    self.retired[turn] = nil
+  end
 end
 
 ---Lets another turn drive the node, unless one waits for that already.
@@ -116,7 +134,7 @@ end
 
 ---After a crash the node ends as a killed process does: what ran is another node's when its lease is over.
 function Loop:forget()
-  self.driver = nil
+  self.driver, self.retired = nil, {}
   if self.made then
     events.served_by_none()
     self.made.node:close()
@@ -289,11 +307,19 @@ local GONE = { dead = true, zombie = true }
 function Turn:replace_aborted()
   for _, host in ipairs(self.hosts) do
     if self:serves(host) and GONE[coroutine.status(host.thread)] then
-      host.is_served = false
       host:thread_aborted()
       if not self.over then
         self:spawn_host(host)
       end
+    end
+  end
+end
+
+---Frees its hosts: nginx has ended its timer, and with it all its light threads.
+function Turn:abort_hosts()
+  for _, host in ipairs(self.hosts) do
+    if self:serves(host) then
+      host:thread_aborted()
     end
   end
 end
@@ -418,12 +444,14 @@ function Turn:retire()
   for _, wait_queue in pairs(loop.wait_queues) do
     wait_queue:wake_all()
   end
-  loop.driver = nil
+  loop.driver, loop.retired[self] = nil, 0
   loop.successor:call()
   while self:is_working() and not loop.abandoned do
     self.calls:wait(WATCH)
     self:replace_aborted()
+    loop.retired[self] = loop.retired[self] and 0
   end
+  loop.retired[self] = nil
   if loop.abandoned then
     self:kill_threads()
     ngx.exit(ngx.OK)

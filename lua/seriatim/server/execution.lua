@@ -11,7 +11,7 @@ local batches = require "seriatim.server.batch"
 local settings = require "seriatim.settings"
 
 local WORKER_DIED = "worker died"
-local ABORTED = "nginx aborted its light thread: an error in a coroutine, which its log tells"
+local ABORTED = "nginx ended its light thread: an error in a coroutine, which its log tells, or ngx.exit in a job of the same timer"
 
 local execution = {}
 local Execution = {}

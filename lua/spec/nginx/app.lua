@@ -59,6 +59,9 @@ app.Bad = seriatim.worker {
       note(("bad %s %d"):format(id, batch:retry_count(id)))
       if payloads[1] == "exit" then
         ngx.exit(500)
+      elseif payloads[1] == "exit late" and batch:retry_count(id) < 0 then
+        ngx.sleep(1.5)
+        ngx.exit(500)
       elseif batch:retry_count(id) < 1 then
         error("bad luck")
       end

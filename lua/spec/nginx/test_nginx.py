@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import http.client
+import json
 import os
 import signal
 import socket
@@ -453,6 +454,27 @@ def test_f9_a_job_that_ends_the_timer_is_survived(nginx: Nginx) -> None:
     for number in range(20):
         nginx.get("/content", id=f"x{number}", payload="1")
     wait_until(lambda: all((f"x{number}", "1") in runs(nginx) for number in range(20)), "the runs of others")
+
+
+def test_f9_a_job_that_ends_the_timer_of_an_earlier_turn_is_survived(folder: Path, server: Redis) -> None:
+    nginx = Nginx(folder, server, {"redis": server.url, "processes": "1", "turn_jobs": "1"}).start()
+
+    def begun() -> set[str]:
+        return {line[1] for line in nginx.lines() if line[0] == "begin"}
+
+    try:
+        nginx.get("/content", worker="Bad", id="b", payload="exit late")
+        nginx.get("/content", worker="Sleep", id="beside", payload="60")
+        wait_until(lambda: nginx.lines() and "beside" in begun(), "their begin")
+        nginx.get("/content", id="x", payload="ends the turn")
+        wait_until(lambda: ["bad", "b", "0"] in nginx.lines(), "its next run")
+        wait_until(lambda: "ngx.exit" in json.loads(nginx.get("/records", worker="Sleep")[1])[0]["error"], "the failure of the job beside it")
+        for number in range(4):
+            nginx.get("/content", worker="Sleep", id=f"s{number}", payload="20")
+        wait_until(lambda: {f"s{number}" for number in range(4)} <= begun(), "jobs on all four light threads", 15)
+        assert "the worker loop ended" not in nginx.log()
+    finally:
+        nginx.end()
 
 
 def test_jobs_run_without_lua_code_cache(folder: Path, server: Redis) -> None:
