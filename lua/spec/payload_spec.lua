@@ -148,4 +148,33 @@ describe("a payload", function()
       assert.matches("undecodable payload", dead[1].error)
     end
   end)
+
+  local UNREADABLE = {
+    raises = function() error("cannot load", 0) end,
+    ["has a reason without a text"] = function() return nil, setmetatable({}, { __tostring = function() error("tostring") end }) end,
+  }
+
+  for name, refuse in pairs(UNREADABLE) do
+    it("F12 whose codec " .. name .. " is buried without format_error, and the rest goes on", function()
+      local formatted = 0
+      seriatim.format_error = function()
+        formatted = formatted + 1
+        error("format")
+      end
+      local function load_payload(data)
+        if data == "bad" then
+          return refuse()
+        end
+        return data
+      end
+      local recorder = jobs.worker("Leaves " .. name, nil, { batch_size = 10, shards_count = 1, codec = { tostring, load_payload } })
+      recorder:perform_async { { id = 1, payload = "bad" }, { id = 1, payload = "good" }, { id = 2, payload = "good" } }
+      jobs.serve(recorder)
+      jobs.drained(recorder)
+      assert.is_true(jobs.includes(recorder:metrics(), { processed = 2, failed = 0, morgue_length = 1 }))
+      assert.matches(name == "raises" and "^undecodable payload: cannot load$" or "^undecodable payload: table$",
+        recorder.queries:morgue_fetch({ 1 })[1].error)
+      assert.equal(0, formatted)
+    end)
+  end
 end)

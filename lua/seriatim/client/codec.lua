@@ -2,6 +2,7 @@
 
 local validate = require "seriatim.client.validate"
 local errors = require "seriatim.errors"
+local log = require "seriatim.log"
 local native = require "seriatim.native"
 local settings = require "seriatim.settings"
 
@@ -48,10 +49,10 @@ codec.raw = {
 
 local function loaded(ok, value, reason)
   if not ok then
-    return nil, settings.format_error(value)
+    return nil, log.describe(value)
   end
   if value == nil then
-    return nil, reason and tostring(reason) or "load_payload gave nil"
+    return nil, reason and log.describe(reason) or "load_payload gave nil"
   end
   return value
 end
@@ -66,7 +67,7 @@ local function own(dump, load)
     dump = function(payload, where)
       local data, reason = dump(payload)
       if type(data) ~= "string" then
-        local why = reason and (": " .. tostring(reason)) or ""
+        local why = reason and (": " .. log.describe(reason)) or ""
         errors.misuse(where .. ": dump_payload must return a string, not " .. validate.kind(data) .. why)
       end
       return data
