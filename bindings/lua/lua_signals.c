@@ -41,12 +41,27 @@ static const char *signal_name(int number)
     return "UNKNOWN";
 }
 
+/* In a child of fork(2), which has its parent's handlers: the signal acts as it does without them. */
+static void signals_leave(int number)
+{
+    struct sigaction usual;
+    memset(&usual, 0, sizeof usual);
+    usual.sa_handler = SIG_DFL;
+    sigaction(number, &usual, NULL);
+    raise(number);
+}
+
 /* Only what is async-signal-safe. A full pipe loses a signal of hundreds. */
 static void on_signal(int number)
 {
     int code = errno;
     unsigned char byte = (unsigned char)number;
     ssize_t written;
+    if (signals_pid != getpid()) {
+        signals_leave(number);
+        errno = code;
+        return;
+    }
     if ((number == SIGTERM || number == SIGINT) && srt_ending_counts(&signals_ending, number)) {
         if (signals_exits && signals_exit_code)
             srt_ending_tell(&signals_ending);
@@ -59,7 +74,7 @@ static void on_signal(int number)
     errno = code;
 }
 
-/* A child of fork(2) gets a pipe of its own. */
+/* A child of fork(2) that catches signals gets a pipe of its own. */
 static int signals_open(void)
 {
     int fds[2];

@@ -947,6 +947,48 @@ describe("a process", function()
     assert.equal("TERM\nTERM\nINT\ttrue\n", text)
   end)
 
+  if has_jit then -- whose FFI can fork
+    it("F19 leaves a signal to the child that a fork made, which ends by it unless it catches signals itself", function()
+      local text = run [[
+        local native, ffi = require "seriatim.native", require "ffi"
+        ffi.cdef "int fork(void);"
+        io.stdout:setvbuf("no")
+        local function catch()
+          assert(native.catch_signals { "TERM", "HUP" })
+        end
+        local function end_of(child, name)
+          native.kill(child, name)
+          local pid, how, code
+          repeat
+            native.sleep(0.01)
+            pid, how, code = native.reap()
+          until pid == child
+          print(how, code, (native.signal(0.1)))
+        end
+        catch()
+        for _, name in ipairs { "TERM", "HUP" } do
+          local child = ffi.C.fork()
+          if child == 0 then
+            native.sleep(5)
+            native.exit(0)
+          end
+          end_of(child, name)
+        end
+        native.hold_signals(true) -- until the child catches it
+        local child = ffi.C.fork()
+        if child == 0 then
+          catch()
+          native.exit(native.signal(5) == "TERM" and 7 or 0)
+        end
+        native.hold_signals(false)
+        end_of(child, "TERM")
+        native.kill(native.getpid(), "TERM")
+        print(native.signal(60))
+      ]]
+      assert.equal("signal\t15\tnil\nsignal\t1\tnil\nexit\t7\tnil\nTERM\n", text)
+    end)
+  end
+
   it("F20 waits on when a signal comes", function()
     local text = run [[
       local native = require "seriatim.native"
