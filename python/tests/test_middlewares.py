@@ -74,6 +74,17 @@ def test_many_deliveries_at_once_through_a_mixed_chain_do_not_wait_for_each_othe
     runs(recorder, 200)
 
 
+@pytest.mark.parametrize("kinds", ["a", "asa"])
+def test_as_many_def_performs_run_at_once_through_async_middlewares_as_there_are_threads(kinds: str) -> None:
+    together = threading.Barrier(40)
+    seriatim.server_middlewares = [{"s": sync_link, "a": async_link}[kind](kind, Queue()) for kind in kinds]
+    recorder = worker("Middle", lambda payloads, batch: together.wait(60), shards_count=1)
+    recorder.perform_async([{"id": id} for id in range(40)])
+    serve(recorder, threads=40)
+    runs(recorder, 40)
+    assert not together.broken
+
+
 @pytest.mark.parametrize("perform", [None, async_nothing()], ids=["def", "async def"])
 def test_r_middleware_2_ids_are_done_where_one_does_not_continue_and_a_later_one_is_called(perform: Any) -> None:
     recorder = worker("Middle", perform)

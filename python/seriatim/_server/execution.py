@@ -7,12 +7,12 @@ from __future__ import annotations
 
 import asyncio
 import inspect
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Sequence
 from typing import Any, Protocol
 
 from .. import _log, _native
 from .._client import codec, stored_error, validate
-from .._client.middlewares import Walk, is_async
+from .._client.middlewares import Link, Walk, is_async
 from .._errors import Closed, Invalid, UsageError
 from .._settings import settings
 from .._types import Id
@@ -160,7 +160,7 @@ class Execution:
     def _perform(self) -> None:
         chain = settings.server_middlewares
         if chain:
-            Walk("server_middlewares", chain, self._ref.worker, self._the_batch(), self._core, self._server._wait).from_thread()
+            self._walk(chain, self._core).from_thread()
             return
         result = self._call()
         self._checked(self._server._wait(result) if inspect.iscoroutine(result) else result)
@@ -168,11 +168,13 @@ class Execution:
     async def _perform_async(self) -> None:
         chain = settings.server_middlewares
         if chain:
-            batch, server = self._the_batch(), self._server
-            walk = Walk("server_middlewares", chain, self._ref.worker, batch, self._async_core, server._wait, server._threads)
-            await walk.from_loop()
+            await self._walk(chain, self._async_core).from_loop()
         else:
             self._checked(await self._call())
+
+    def _walk(self, chain: Sequence[Link], core: Callable[[], Any]) -> Walk:
+        server = self._server
+        return Walk("server_middlewares", chain, self._ref.worker, self._the_batch(), core, server._wait, server._threads)
 
     def _core(self) -> Any:
         """What perform returned, or a coroutine that gives it."""
