@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import os
 import random
 import signal
 import threading
+import weakref
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
+from contextvars import ContextVar
+from queue import Queue
 from typing import Any
 
 import pytest
@@ -16,7 +21,8 @@ import pytest
 import seriatim
 from seriatim import PushResult
 from seriatim._client import pool as pools
-from support.jobs import deaf, descriptors, ids, runs, serve, worker
+from seriatim._client.threads import Threads
+from support.jobs import deaf, descriptors, eventually, ids, runs, serve, worker
 from support.loops import Blind, run
 from support.redis_server import RedisServer
 
@@ -247,6 +253,98 @@ def test_middlewares_run_around_an_async_push(recorder: Any) -> None:
     assert seen == ["sync", "async", 2]
     with pytest.raises(seriatim.Invalid, match=r"^client_middlewares\[1\] is async: use aperform_async$"):
         recorder.perform_async([{"id": 3}])
+
+
+def def_link(worker: Any, jobs: Any, call_next: Callable[[], Any]) -> Any:
+    return call_next()
+
+
+async def async_link(worker: Any, jobs: Any, call_next: Callable[[], Any]) -> Any:
+    return await call_next()
+
+
+def push_forty(recorder: Any) -> list[Any]:
+    """What each of 40 pushes at once gave or raised, on a loop whose executor has two threads."""
+
+    async def push() -> list[Any]:
+        asyncio.get_running_loop().set_default_executor(ThreadPoolExecutor(2))
+        pushes = (recorder.aperform_async([{"id": id}]) for id in range(40))
+        return await asyncio.wait_for(asyncio.gather(*pushes, return_exceptions=True), 60)
+
+    return asyncio.run(push())
+
+
+CHAINS = pytest.mark.parametrize("chain", [[def_link], [def_link, async_link, def_link]], ids=["def", "def, async, def"])
+
+
+@CHAINS
+def test_many_first_pushes_at_once_through_def_middlewares_do_not_wait_for_each_others_threads(recorder: Any, chain: Any) -> None:
+    seriatim.client_middlewares = chain
+    assert push_forty(recorder) == [PushResult(1, 0, 0, [])] * 40
+
+
+@CHAINS
+def test_many_pushes_at_once_through_def_middlewares_fail_in_time_while_there_is_no_redis(recorder: Any, chain: Any) -> None:
+    seriatim.redis = "unix:///no/such/socket"
+    seriatim.push_timeout = 0.5
+    seriatim.client_middlewares = chain
+    assert all(isinstance(result, seriatim.Error) for result in push_forty(recorder))
+
+
+def test_a_thread_of_a_def_middleware_keeps_nothing_of_the_push(recorder: Any) -> None:
+    variable: ContextVar[set[str]] = ContextVar("variable")
+
+    async def push() -> weakref.ref[set[str]]:
+        variable.set({"kept"})
+        await recorder.aperform_async([{"id": 1}])
+        return weakref.ref(variable.get())
+
+    seriatim.client_middlewares = [def_link]
+    kept = asyncio.run(push())
+    eventually(lambda: gc.collect() >= 0 and kept() is None, 10)
+
+
+def test_threads_that_are_idle_end_but_for_one_and_more_are_made_again() -> None:
+    threads = Threads("idle", 0.2)
+
+    def alive() -> int:
+        return sum(thread.name.startswith("idle_") for thread in threading.enumerate())
+
+    for _ in range(2):
+        together = threading.Barrier(30)
+        for done in [threads.submit(together.wait, 60) for _ in range(30)]:
+            done.result(60)
+        eventually(lambda: alive() == 1)
+    assert threads.submit(lambda: 1).result(60) == 1
+    threads.shutdown()
+    eventually(lambda: alive() == 0)
+
+
+def test_a_def_middleware_that_outlives_the_loop_cannot_go_on(recorder: Any) -> None:
+    gate, begun = threading.Event(), threading.Event()
+    errors: Queue[BaseException] = Queue()
+
+    def late(worker: Any, jobs: Any, call_next: Callable[[], Any]) -> Any:
+        begun.set()
+        gate.wait(60)
+        try:
+            return call_next()
+        except BaseException as error:
+            errors.put(error)
+            raise
+
+    async def push() -> None:
+        task = asyncio.create_task(recorder.aperform_async([{"id": 1}]))
+        while not begun.is_set():
+            await asyncio.sleep(0.01)
+        task.cancel()
+
+    seriatim.client_middlewares = [late]
+    asyncio.run(push())
+    gate.set()
+    assert str(errors.get(timeout=60)) == "Event loop is closed"
+    assert recorder.metrics["length"] == 0
+    gc.collect()  # here, where a warning of a coroutine that nobody awaited would fail the test
 
 
 def test_finding_the_url_does_not_block_the_loop(recorder: Any, redis: RedisServer) -> None:

@@ -316,6 +316,16 @@ def test_f19_an_event_loop_in_the_child_pushes(recorder: Any) -> None:
     assert recorder.metrics["length"] == 21
 
 
+def test_f19_an_event_loop_in_the_child_pushes_through_a_def_middleware(recorder: Any) -> None:
+    seriatim.client_middlewares.append(lambda worker, jobs, call_next: call_next())
+    asyncio.run(recorder.aperform_async([{"id": "parent"}]))
+
+    def push() -> bool:
+        return bool(asyncio.run(recorder.aperform_async([{"id": "child"}])).added)
+
+    assert codes([child(push)]) == [0]
+
+
 def test_f19_a_child_of_a_child_pushes(recorder: Any) -> None:
     recorder.perform_async([{"id": "parent"}])
 

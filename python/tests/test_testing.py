@@ -10,6 +10,7 @@ import sys
 import threading
 import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from datetime import datetime, timedelta, timezone
 from pathlib import Path
 from typing import Any
@@ -477,6 +478,27 @@ def test_r_test_15_inline_awaits_async_workers() -> None:
         orders.perform_async([{"id": 5}])
     assert [list(run) for run in given(orders)] == [["1"], ["5"]]
     assert [list(run) for run in given(plain)] == [["2"], ["3"]]
+
+
+@pytest.mark.parametrize("chain", ["d", "dad", "ada"], ids=", ".join)
+def test_r_test_15_many_inline_pushes_at_once_do_not_wait_for_each_others_threads(chain: str) -> None:
+    def link(worker: Any, batch: Any, call_next: Any) -> Any:
+        return call_next()
+
+    async def async_link(worker: Any, batch: Any, call_next: Any) -> Any:
+        return await call_next()
+
+    seriatim.server_middlewares = [link if kind == "d" else async_link for kind in chain]
+    awaiting, plain = worker("Async", wait), worker("Plain")
+
+    async def test() -> None:
+        asyncio.get_running_loop().set_default_executor(ThreadPoolExecutor(2))
+        pushes = [one.aperform_async([{"id": id}]) for id in range(20) for one in (awaiting, plain)]
+        await asyncio.wait_for(asyncio.gather(*pushes), 60)
+
+    with testing.inline():
+        asyncio.run(test())
+    assert awaiting.runs.qsize() == plain.runs.qsize() == 20
 
 
 # ---- a batch

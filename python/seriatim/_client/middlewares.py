@@ -3,18 +3,46 @@
 from __future__ import annotations
 
 import asyncio
-import contextvars
 import inspect
+import os
+import threading
 from collections.abc import Callable, Coroutine, Sequence
-from concurrent.futures import Executor
 from functools import partial
 from typing import Any
 
 from .._errors import Invalid
 from . import validate
+from .threads import Threads, in_threads, wait_on_loop
 
 Link = Callable[[Any, Any, Callable[[], Any]], Any]
 Wait = Callable[[Coroutine[Any, Any, Any]], Any]
+InThread = Callable[..., "asyncio.Future[Any]"]
+
+IDLE_SECONDS = 10  # after many pushes at once
+
+_lock = threading.Lock()
+_threads: Threads | None = None
+
+
+def in_thread(function: Callable[..., Any], *arguments: Any) -> asyncio.Future[Any]:
+    """
+    From the loop: calls it on a thread, with this context. Not on one of the loop's executor, which has few: sync links
+    could hold them all while they wait for what is inside them, which may need one, too.
+    """
+    global _threads
+    with _lock:
+        if _threads is None:
+            _threads = Threads("seriatim-middleware", IDLE_SECONDS)
+    return in_threads(_threads, function, *arguments)
+
+
+def _forget() -> None:
+    """In a child of fork, which has none of the threads."""
+    global _lock, _threads
+    _lock, _threads = threading.Lock(), None
+
+
+os.register_at_fork(after_in_child=_forget)
 
 
 def is_async(function: object) -> bool:
@@ -36,12 +64,12 @@ class Walk:
         subject: object,
         core: Callable[[], Any],
         wait: Wait,
-        threads: Executor | None = None,
+        in_thread: InThread,
     ) -> None:
         """
         field: the setting that holds the chain, for errors.
         wait: from a thread, runs a coroutine on the loop to its end.
-        threads: where the loop runs sync links; None: the loop's own executor.
+        in_thread: from the loop, calls a function on a thread, which must not wait for another walk to give one back.
 
         Raises Invalid when one of the links cannot be called; then none was.
         """
@@ -51,7 +79,7 @@ class Walk:
         self._subject = subject
         self._core = core
         self._wait = wait
-        self._threads = threads
+        self._in_thread = in_thread
 
     def from_thread(self, place: int = 0) -> Any:
         """Calls the link at this place (behind the last: the core) and what is inside it; blocks."""
@@ -62,10 +90,9 @@ class Walk:
         """The same, awaited."""
         if is_async(self._chain[place] if place < len(self._chain) else self._core):
             return self._checked(place, await self._call(place))
-        call = partial(contextvars.copy_context().run, self._in_thread, place)
-        return await asyncio.get_running_loop().run_in_executor(self._threads, call)
+        return await self._in_thread(self._from_thread, place)
 
-    def _in_thread(self, place: int) -> Any:
+    def _from_thread(self, place: int) -> Any:
         """No future can hold a StopIteration: who awaited it would wait for ever."""
         try:
             return self.from_thread(place)
@@ -115,7 +142,7 @@ def call_sync(chain: Sequence[Link], worker: object, subject: object, core: Call
     for place, link in enumerate(chain):
         if is_async(link):
             raise Invalid(f"client_middlewares[{place}] is async: use aperform_async")
-    return Walk("client_middlewares", chain, worker, subject, core, _no_loop).from_thread()
+    return Walk("client_middlewares", chain, worker, subject, core, _no_loop, in_thread).from_thread()
 
 
 async def call_async(chain: Sequence[Link], worker: object, subject: object, core: Callable[[], Any]) -> Any:
@@ -125,9 +152,9 @@ async def call_async(chain: Sequence[Link], worker: object, subject: object, cor
     loop = asyncio.get_running_loop()
 
     def wait(coroutine: Coroutine[Any, Any, Any]) -> Any:
-        return asyncio.run_coroutine_threadsafe(coroutine, loop).result()
+        return wait_on_loop(coroutine, loop)
 
-    return await Walk("client_middlewares", chain, worker, subject, core, wait).from_loop()
+    return await Walk("client_middlewares", chain, worker, subject, core, wait, in_thread).from_loop()
 
 
 def _no_loop(coroutine: Coroutine[Any, Any, Any]) -> Any:

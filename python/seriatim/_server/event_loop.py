@@ -8,6 +8,7 @@ from collections.abc import Coroutine
 from typing import Any, TypeVar
 
 from .. import _log
+from .._client.threads import wait_on_loop
 
 T = TypeVar("T")
 
@@ -32,7 +33,7 @@ class LoopThread:
 
     def wait(self, coroutine: Coroutine[Any, Any, T]) -> T:
         """From another thread: runs the coroutine, with this thread's context, to its end."""
-        return asyncio.run_coroutine_threadsafe(coroutine, self.loop).result()
+        return wait_on_loop(coroutine, self.loop)
 
     def tasks(self) -> list[tuple[str, list[str]]]:
         """Name and stack (innermost last) of what runs on the loop now."""

@@ -18,7 +18,6 @@ from .._settings import settings
 from .._types import Id
 from .._worker import METHODS, Worker
 from .batch import DONE, Batch, Snooze
-from .threads import Threads
 
 RUN, DIED, EXHAUSTED = 0, 1, 2
 WORKER_DIED = "worker died"
@@ -71,7 +70,6 @@ class Server(Protocol):
 
     _refs: list[Ref]
     _abandoned: bool
-    _threads: Threads
 
     def _wait(self, coroutine: Coroutine[Any, Any, Any]) -> Any: ...
 
@@ -174,7 +172,7 @@ class Execution:
 
     def _walk(self, chain: Sequence[Link], core: Callable[[], Any]) -> Walk:
         server = self._server
-        return Walk("server_middlewares", chain, self._ref.worker, self._the_batch(), core, server._wait, server._threads)
+        return Walk("server_middlewares", chain, self._ref.worker, self._the_batch(), core, server._wait, server._in_thread)
 
     def _core(self) -> Any:
         """What perform returned, or a coroutine that gives it."""

@@ -22,12 +22,12 @@ import threading
 import time
 import weakref
 from collections.abc import Callable, Coroutine, Sequence
-from functools import partial
 from typing import Any, Literal
 
 from .. import _log, _native
 from .._client import pool, redis_url, validate
 from .._client.connection import Connection
+from .._client.threads import Threads, in_threads
 from .._errors import Closed
 from .._settings import settings
 from .._version import __version__
@@ -38,7 +38,6 @@ from .execution import Ref
 from .host import AsyncHost, Host, Source
 from .schedulers import LAG, Builtin, Scheduler, build as build_scheduler
 from .splitters import Shard, Splitter
-from .threads import Threads
 from .workers import chosen as chosen_workers, queue_names
 
 BOOT_SECONDS = 10  # how long a start waits for Redis
@@ -292,8 +291,7 @@ class Server:
 
     def _in_thread(self, function: Callable[..., Any], *arguments: Any) -> asyncio.Future[Any]:
         """From the loop: calls it on a thread, with this context."""
-        call = partial(contextvars.copy_context().run, function, *arguments)
-        return asyncio.get_running_loop().run_in_executor(self._threads, call)
+        return in_threads(self._threads, function, *arguments)
 
     # ---- the heartbeat thread
 

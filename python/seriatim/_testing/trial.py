@@ -7,10 +7,11 @@ from __future__ import annotations
 import asyncio
 import contextvars
 from collections.abc import Callable, Coroutine
-from functools import partial
 from typing import Any, Protocol, cast
 
 from .. import _native
+from .._client.middlewares import in_thread
+from .._client.threads import wait_on_loop
 from .._errors import Error, Invalid
 from .._server.execution import EXHAUSTED, RUN, Execution, Ref
 from .._worker import Worker
@@ -57,7 +58,7 @@ class Loop:
         if self._loop is None:
             self._loop = asyncio.new_event_loop()
         if self._loop.is_running():  # it waits for this thread
-            return asyncio.run_coroutine_threadsafe(coroutine, self._loop).result()
+            return wait_on_loop(coroutine, self._loop)
         return self._loop.run_until_complete(coroutine)
 
     def close(self) -> None:
@@ -79,7 +80,6 @@ class Trial:
     """One batch. It stands in for the server."""
 
     _abandoned = False
-    _threads: Any = None  # the event loop's own
 
     def __init__(self, store: Store, worker: type[Worker], time: int, shard: int, rows: list[_native.ClaimedRow]) -> None:
         """time: Unix microseconds, as it is for this run."""
@@ -102,15 +102,14 @@ class Trial:
     async def arun(self, raises: bool) -> None:
         """The same on the running loop; what is not async runs on threads."""
         running = asyncio.get_running_loop()
-        self._wait = lambda coroutine: asyncio.run_coroutine_threadsafe(coroutine, running).result()
+        self._wait = lambda coroutine: wait_on_loop(coroutine, running)
         attempt = await self._aattempt(self._given(RUN, self._rows))
         while told := self._store.exhausted(self._worker):
             await self._aattempt(self._given(EXHAUSTED, told))
         _raise(attempt.failure, raises)
 
     def _in_thread(self, function: Callable[..., Any], *arguments: Any) -> asyncio.Future[Any]:
-        call = partial(contextvars.copy_context().run, function, *arguments)
-        return asyncio.get_running_loop().run_in_executor(None, call)
+        return in_thread(function, *arguments)
 
     def _given(self, kind: int, rows: list[_native.ClaimedRow]) -> Given:
         return Given(kind, self._shard, rows, self._settle if kind == RUN else lambda row, outcome: None)

@@ -1,9 +1,11 @@
-"""Threads for what may block, beside an event loop."""
+"""Threads for what may block, beside an event loop, and their waits for it."""
 
 from __future__ import annotations
 
+import asyncio
+import contextvars
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
 from concurrent.futures import Executor, Future
 from functools import partial
 from queue import Empty, SimpleQueue
@@ -12,16 +14,49 @@ from typing import Any, Final, TypeVar
 T = TypeVar("T")
 Call = tuple["Future[Any]", Callable[[], Any]]
 
-# As good as no limit: middlewares of one delivery may need several threads, so a small number could deadlock.
+# As good as no limit: the middlewares of one push or delivery may need several threads, so a small number could deadlock.
 MOST: Final = 100_000
+
+
+def wait_on_loop(coroutine: Coroutine[Any, Any, T], loop: asyncio.AbstractEventLoop) -> T:
+    """
+    From another thread than the loop's: runs the coroutine, with this thread's context, to its end. Raises RuntimeError where
+    the loop is closed: the coroutine has not run.
+    """
+    try:
+        running = asyncio.run_coroutine_threadsafe(coroutine, loop)
+    except RuntimeError:
+        coroutine.close()
+        raise
+    return running.result()
+
+
+def in_threads(threads: Executor, function: Callable[..., Any], *arguments: Any) -> asyncio.Future[Any]:
+    """From the loop: calls the function on one of the threads, with this context."""
+    call = partial(contextvars.copy_context().run, function, *arguments)
+    return asyncio.get_running_loop().run_in_executor(threads, call)
+
+
+def _run(future: Future[Any], function: Callable[[], Any]) -> None:
+    if not future.set_running_or_notify_cancel():
+        return
+    try:
+        result = function()
+    except BaseException as error:
+        future.set_exception(error)
+        del future  # which the error's traceback would keep, and the future the error
+    else:
+        future.set_result(result)
 
 
 class Threads(Executor):
     """An executor whose threads go on while the program ends, until `shutdown`, so that jobs can end with it. Those of
     ThreadPoolExecutor end before the functions of atexit are called."""
 
-    def __init__(self, name: str) -> None:
+    def __init__(self, name: str, idle_seconds: float | None = None) -> None:
+        """idle_seconds: after which a thread without a call ends, but for the last one; None: all stay."""
         self._name = name
+        self._idle_seconds = idle_seconds
         self._calls: SimpleQueue[Call | None] = SimpleQueue()
         self._idle = threading.Semaphore(0)
         self._lock = threading.Lock()
@@ -65,19 +100,22 @@ class Threads(Executor):
 
     def _work(self) -> None:
         while call := self._next():
-            future, function = call
-            if not future.set_running_or_notify_cancel():
-                continue
-            try:
-                result = function()
-            except BaseException as error:
-                future.set_exception(error)
-            else:
-                future.set_result(result)
+            _run(*call)
+            del call  # an idle thread keeps nothing of it
 
     def _next(self) -> Call | None:
         try:
             return self._calls.get_nowait()
         except Empty:
             self._idle.release()
-            return self._calls.get()
+        try:
+            return self._calls.get(timeout=self._idle_seconds)
+        except Empty:
+            return None if self._may_end() else self._calls.get()
+
+    def _may_end(self) -> bool:
+        """False for the last thread, and where `submit` counts on this one."""
+        with self._lock:
+            may = self._count > 1 and self._idle.acquire(blocking=False)
+            self._count -= may
+        return may
