@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 import seriatim
+from seriatim._server.event_loop import LoopThread
 from support.jobs import eventually, runs, serve, worker
 
 
@@ -195,6 +196,91 @@ def test_f21_stop_waits_for_tasks_and_hands_back_what_is_not_ended_in_time() -> 
     [record] = recorder.queries.fetch(["quick", "slow"])
     assert record["id"] == "slow" and record["retry_count"] == -1 and "error" not in record
     assert recorder.metrics["processed"] == 1
+
+
+def test_f21_a_stop_ends_where_the_loop_is_held_up_to_its_last_wait(monkeypatch: pytest.MonkeyPatch) -> None:
+    gate, waits = threading.Event(), 0
+
+    async def hold(payloads: Any, batch: Any) -> None:
+        gate.wait(60)
+
+    recorder = worker("Holding", hold)
+    server = serve(recorder)
+    close = server._loop_thread.close
+
+    def open_at_last(seconds: float) -> None:
+        nonlocal waits
+        waits += 1
+        if waits == 2:
+            threading.Timer(0.2, gate.set).start()
+        close(seconds)
+
+    monkeypatch.setattr(server._loop_thread, "close", open_at_last)
+    recorder.perform_async([{"id": 1}])
+    eventually(lambda: server.stats()["running"] == 1)
+    assert server.stop(0) is False
+    assert waits == 2 and "seriatim-loop" not in [thread.name for thread in threading.enumerate()]
+
+
+def test_an_async_job_may_stop_its_server() -> None:
+    stopped: Queue[bool] = Queue()
+
+    async def stop(payloads: Any, batch: Any) -> None:
+        stopped.put(server.stop(0))
+
+    recorder = worker("Stopping", stop)
+    server = serve(recorder)
+    recorder.perform_async([{"id": 1}])
+    assert stopped.get(timeout=60) is False
+    assert seriatim.nodes() == []
+
+
+def test_a_loop_that_was_held_while_it_was_closed_cancels_its_tasks_when_it_goes_on() -> None:
+    begun, gate, ended = threading.Event(), threading.Event(), Queue[str]()
+
+    async def wait() -> None:
+        try:
+            await asyncio.sleep(60)
+        except asyncio.CancelledError:
+            await asyncio.sleep(0)
+            ended.put("cancelled")
+            raise
+
+    async def hold() -> None:
+        waiting = asyncio.ensure_future(wait())
+        await asyncio.sleep(0)
+        begun.set()
+        gate.wait(60)
+        await waiting
+
+    loop_thread = LoopThread()
+    asyncio.run_coroutine_threadsafe(hold(), loop_thread.loop)
+    assert begun.wait(60)
+    loop_thread.close(0.05)
+    threading.Timer(0.2, gate.set).start()
+    loop_thread.close(5)
+    assert ended.get(timeout=60) == "cancelled"
+    assert "seriatim-loop" not in [thread.name for thread in threading.enumerate()]
+    loop_thread.close(5)
+
+
+@pytest.mark.filterwarnings("ignore:coroutine .* was never awaited")
+def test_a_task_that_cannot_be_cancelled_does_not_hold_the_end_of_the_loop_up() -> None:
+    begun = threading.Event()
+
+    async def refuse() -> None:
+        begun.set()
+        while True:
+            try:
+                await asyncio.sleep(60)
+            except asyncio.CancelledError:
+                pass
+
+    loop_thread = LoopThread()
+    asyncio.run_coroutine_threadsafe(refuse(), loop_thread.loop)
+    assert begun.wait(60)
+    loop_thread.close(0.1)
+    eventually(lambda: "seriatim-loop" not in [thread.name for thread in threading.enumerate()])
 
 
 def test_pushes_from_inside_a_job_do_not_block_the_loop() -> None:

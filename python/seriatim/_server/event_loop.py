@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections.abc import Coroutine
+from contextlib import suppress
 from typing import Any, TypeVar
 
 from .. import _log
@@ -20,6 +21,7 @@ class LoopThread:
         self._lock = threading.Lock()
         self._loop: asyncio.AbstractEventLoop | None = None
         self._thread: threading.Thread | None = None
+        self._cancelling: asyncio.Task[None] | None = None
         self._ending = False
 
     @property
@@ -42,16 +44,17 @@ class LoopThread:
         return [(task.get_name(), _stack(task)) for task in asyncio.all_tasks(self._loop)]
 
     def close(self, seconds: float) -> None:
-        """Cancels what still runs and ends the thread, if it ends within `seconds`."""
+        """
+        Cancels what still runs, which gets `seconds` to end, then ends the thread. Waits twice as long for that, where a task
+        holds the loop; the thread ends when it goes on. May be called again, to wait again.
+        """
         loop, thread = self._loop, self._thread
-        if loop is None or thread is None or not thread.is_alive():
+        if loop is None or thread is None:
             return
-        try:
-            asyncio.run_coroutine_threadsafe(_cancel_all(), loop).result(seconds)
-        except Exception:  # what will not be cancelled ends with the process
-            pass
-        loop.call_soon_threadsafe(self._end)
-        thread.join(seconds)
+        with suppress(RuntimeError):  # it is closed, by an earlier call perhaps
+            loop.call_soon_threadsafe(self._end, loop, seconds)
+        if thread is not threading.current_thread():
+            thread.join(2 * seconds)
 
     def _run(self) -> None:
         """Exits and interrupts of a task come out of the loop, and anybody may stop it: the others' tasks go on."""
@@ -64,10 +67,16 @@ class LoopThread:
                 _log.error("crash", f"the event loop goes on after {_log.describe(error)}")
         self._loop.close()
 
-    def _end(self) -> None:
-        assert self._loop is not None
+    def _end(self, loop: asyncio.AbstractEventLoop, seconds: float) -> None:
+        """On the loop. What will not be cancelled ends with the process."""
+        if self._cancelling is None:
+            self._cancelling = loop.create_task(_cancel_all())
+            self._cancelling.add_done_callback(lambda _: self._stop(loop))
+            loop.call_later(seconds, self._stop, loop)
+
+    def _stop(self, loop: asyncio.AbstractEventLoop) -> None:
         self._ending = True
-        self._loop.stop()
+        loop.stop()
 
 
 async def _cancel_all() -> None:
