@@ -12,7 +12,8 @@ import sys
 import threading
 import time
 import zlib
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from queue import Queue
 from typing import Any
 
@@ -394,6 +395,43 @@ def test_a_stop_that_ctrl_c_ended_is_finished_by_the_next_one() -> None:
     assert server.stop(60) is True
     assert seriatim.nodes() == [] and not server._heartbeat_thread.is_alive()
     assert recorder.metrics["processed"] == 1
+
+
+@contextmanager
+def handling(number: int, handler: Callable[[], None]) -> Iterator[None]:
+    before = signal.signal(number, lambda number, frame: handler())
+    try:
+        yield
+    finally:
+        signal.signal(number, before)
+
+
+def test_a_signal_handler_may_call_the_stop_that_it_interrupts() -> None:
+    gate = threading.Event()
+    _, server = running_until(gate)
+    stops: list[bool] = []
+
+    def stop() -> None:
+        stops.append(server.stop(60))
+        gate.set()
+
+    with handling(signal.SIGUSR2, stop):
+        threading.Timer(0.3, os.kill, (os.getpid(), signal.SIGUSR2)).start()
+        assert server.stop(60) is True
+    assert stops == [False]
+    assert server.stop() is True
+    assert seriatim.nodes() == []
+
+
+def test_a_signal_handler_that_interrupts_no_stop_stops_the_server() -> None:
+    gate = threading.Event()
+    _, server = running_until(gate)
+    stops: list[bool] = []
+    with handling(signal.SIGUSR2, lambda: stops.append(server.stop(60))):
+        threading.Timer(0.3, gate.set).start()
+        os.kill(os.getpid(), signal.SIGUSR2)
+        assert eventually(lambda: stops) == [True]
+    assert seriatim.nodes() == []
 
 
 @pytest.mark.parametrize(("step", "clean"), [("_abandon", True), ("_close", False)])

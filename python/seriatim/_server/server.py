@@ -75,7 +75,8 @@ class Server:
         self._host_threads: list[threading.Thread] = []
         self._host_done: list[Callable[[], bool]] = []
         self._ended = threading.Event()
-        self._ending = threading.Lock()
+        self._ending = threading.RLock()  # a signal handler may interrupt a stop by another one
+        self._finishing = False
         self._clean: bool | None = None  # until it has stopped
         self._stopping = self._abandoned = self._started = self._told_to_stop = False
         self._failure: BaseException | None = None
@@ -163,7 +164,8 @@ class Server:
     def stop(self, timeout: float | None = None) -> bool:
         """
         Claims no more, waits up to `timeout` seconds (seriatim.stop_timeout) for running jobs, hands the rest back, releases all shards
-        and leaves. Where another thread stops it already, or the dashboard asked for it, this waits for that. Where an exception
+        and leaves. Where another thread stops it already, or the dashboard asked for it, this waits for that. In a signal handler
+        that interrupted a stop it returns False at once, since that stop goes on when the handler returns. Where an exception
         ended a stop, as Ctrl-C does, the next one finishes it. True: everything finished in time. Raises Invalid for a timeout
         that cannot be.
         """
@@ -172,9 +174,15 @@ class Server:
             return True
         self._stopping = True
         with self._ending:
-            if self._clean is None:
-                self._finish(seconds)
-            return bool(self._clean)
+            if self._finishing:  # by this very thread
+                return False
+            try:
+                self._finishing = True
+                if self._clean is None:
+                    self._finish(seconds)
+                return bool(self._clean)
+            finally:
+                self._finishing = False
 
     def _serve(self, worker: type[Worker]) -> None:
         """
