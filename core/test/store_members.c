@@ -145,6 +145,24 @@ static void recover(store *s, store_shard *sh, store_id *id, int64_t *deaths)
     store_put_back(s, id);
 }
 
+static int64_t fence_of(store_arg run)
+{
+    store_arg digits = {run.data + 2, run.len - 2};
+    return store_number_of(digits);
+}
+
+/* The run of an id that the owner names, the latest of several; NULL if it names none. argv: from the first id on. */
+static const store_arg *known_run(store_arg id, const store_arg *argv, size_t argc)
+{
+    const store_arg *found = NULL;
+    size_t k;
+    for (k = 0; k + 1 < argc; k += 2)
+        if (argv[k].len == id.len && memcmp(argv[k].data, id.data, id.len) == 0 &&
+            (!found || fence_of(*found) < fence_of(argv[k + 1])))
+            found = &argv[k + 1];
+    return found;
+}
+
 /*
  * The last claim of the owner that is there: those behind it were forgotten by a failover. Pushes may have claimed for
  * the owner since.
@@ -155,9 +173,9 @@ static int64_t last_heard(store *s, const store_shard *sh, const store_arg *argv
     size_t k;
     for (k = 5; !s->hears_last_claim && store_arg_is(argv[2], "1") && k + 1 < argc; k += 2) {
         const store_id *id = store_find(s, argv[k].data, argv[k].len);
-        store_arg digits = {argv[k + 1].data + 2, argv[k + 1].len - 2};
-        fence = store_number_of(digits);
-        if (fence <= heard && !(id && store_run_is(id, argv[k + 1])))
+        fence = fence_of(argv[k + 1]);
+        if (fence <= heard && !(id && store_run_is(id, argv[k + 1])) &&
+            known_run(argv[k], argv + 5, argc - 5) == &argv[k + 1])
             heard = fence - 1;
     }
     return heard;
@@ -165,11 +183,9 @@ static int64_t last_heard(store *s, const store_shard *sh, const store_arg *argv
 
 static int is_known(const store_id *id, const store_arg *argv, size_t argc)
 {
-    size_t k;
-    for (k = 5; k + 1 < argc; k += 2)
-        if (argv[k].len == id->len && memcmp(argv[k].data, id->name, id->len) == 0)
-            return store_run_is(id, argv[k + 1]);
-    return 0;
+    store_arg name = {id->name, id->len};
+    const store_arg *run = known_run(name, argv + 5, argc - 5);
+    return run && store_run_is(id, *run);
 }
 
 /* Of the owner's own runs, those that it does not know are left for recover.lua, or reported. */

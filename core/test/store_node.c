@@ -58,6 +58,17 @@ void pass(node_and_store *f, int64_t ms)
     }
 }
 
+void reconnect_node(node_and_store *f)
+{
+    int i;
+    for (i = 0; i < SRT_CHANNELS; i++) {
+        store_disconnect(f->conns[i]);
+        srt_node_disconnected(f->node, (srt_channel)i, now_of(f));
+        f->conns[i] = store_connect(f->store);
+        assert_int_equal(srt_node_connected(f->node, (srt_channel)i, NULL, NULL, 0, now_of(f)), SERIATIM_OK);
+    }
+}
+
 void close_node(node_and_store *f)
 {
     srt_node_free(f->node);

@@ -25,6 +25,8 @@ void pass(node_and_store *f, int64_t ms);
 /* A node that owns all shards of the first queue, which has these settings, and sleeps. It has 20 threads. */
 node_and_store open_node(seriatim_queue_settings q);
 node_and_store open_node_of_threads(seriatim_queue_settings q, unsigned threads);
+/* Loses both connections and opens them anew: the next pump compares the runs. */
+void reconnect_node(node_and_store *f);
 void close_node(node_and_store *f);
 /* The n-th id of a shard of the first queue. */
 store_id *id_of(const node_and_store *f, unsigned shard, unsigned n);

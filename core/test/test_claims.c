@@ -181,6 +181,40 @@ static void test_an_acquire_that_arrives_late_again_changes_nothing(void **state
     close_queue(&f);
 }
 
+/* Claims id a with a ttr of 1 us; the run is the answer. */
+static void claim_shortly(fixture *f, char run[64])
+{
+    redisReply *reply = SCRIPT(claim, f->lease, f->seen, "5", "0", "1", "merge", "0", "25", "bury");
+    assert_int_equal(reply->elements, 10);
+    strcpy(f->seen, reply->element[1]->str);
+    snprintf(run, 64, "0n%s", f->seen);
+    freeReplyObject(reply);
+}
+
+/* The caller still has an earlier run, whose time was over. It names the runs in any order. */
+static void test_an_acquire_keeps_the_latest_run_of_an_id(void **state)
+{
+    fixture f = open_queue(1, "merge");
+    char runs[2][64];
+    redisReply *reply;
+    int first;
+    (void)state;
+    push(&f, "a", "x", none);
+    acquire(&f, "n1");
+    claim_shortly(&f, runs[0]);
+    claim_shortly(&f, runs[1]);
+    for (first = 0; first < 2; first++) {
+        reply = SCRIPT(acquire, "n1", "0", "", f.lease, "a", runs[first], "a", runs[1 - first]);
+        assert_string_equal(reply->element[0]->str, "KEPT");
+        strcpy(f.lease, reply->element[1]->str);
+        freeReplyObject(reply);
+        reply = redis("HGET " PREFIX "running a");
+        assert_string_equal(reply->str, runs[1]);
+        freeReplyObject(reply);
+    }
+    close_queue(&f);
+}
+
 /* Ids i0.. of a shard that n1 has; claims all of them. */
 static void claim_whole(fixture *f, int count, char run[64])
 {
@@ -432,6 +466,7 @@ int main(void)
         cmocka_unit_test(test_a_settle_of_a_lost_claim_is_refused),
         cmocka_unit_test(test_a_settle_that_arrives_late_again_changes_nothing),
         cmocka_unit_test(test_an_acquire_that_arrives_late_again_changes_nothing),
+        cmocka_unit_test(test_an_acquire_keeps_the_latest_run_of_an_id),
         cmocka_unit_test(test_a_claim_is_settled_as_a_whole),
         cmocka_unit_test(test_queries_see_the_runs_of_whole_claims),
         cmocka_unit_test(test_a_push_waits_behind_a_whole_claim),

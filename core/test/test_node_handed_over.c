@@ -287,17 +287,6 @@ static void test_what_is_pushed_to_a_dead_owner_is_not_in_doubt(void **state)
     assert_true(is_in_doubt_after_a_death(1)); /* the control: a push that claims though nobody is subscribed */
 }
 
-static void reconnect(node_and_store *f)
-{
-    int i;
-    for (i = 0; i < SRT_CHANNELS; i++) {
-        store_disconnect(f->conns[i]);
-        srt_node_disconnected(f->node, (srt_channel)i, now_of(f));
-        f->conns[i] = store_connect(f->store);
-        assert_int_equal(srt_node_connected(f->node, (srt_channel)i, NULL, NULL, 0, now_of(f)), SERIATIM_OK);
-    }
-}
-
 /*
  * A failover forgets a claim whose id no thread has begun; before the node takes its shard anew, a push claims for it.
  * Returns how many times the id is given to a thread.
@@ -320,7 +309,7 @@ static int given_after_a_failover(int hears_last_claim)
     f.store->now_us += 1000;
     store_push(f.store, b, 0);
     assert_true(b->running);
-    reconnect(&f);
+    reconnect_node(&f);
     pump(&f);
     while (srt_node_take(f.node, 0, now_of(&f), &d) == SERIATIM_OK) {
         const seriatim_claimed *job = seriatim_delivery_job(d, 0);

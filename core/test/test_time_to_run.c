@@ -227,6 +227,58 @@ static void test_an_id_whose_time_ended_before_its_run_is_claimed_again(void **s
     close_node(&f);
 }
 
+/*
+ * Two threads. The time of the first one's run is over, and the id runs again, in the second thread.
+ */
+static node_and_store open_overrun(seriatim_delivery *d[2])
+{
+    node_and_store f = open_node_of_threads(timed(), 2);
+    push_to(&f, 1, 1);
+    d[0] = take(&f);
+    pass(&f, TTR_MS + 1);
+    d[1] = take(&f);
+    return f;
+}
+
+static void test_a_reconnect_takes_no_run_for_lost_whose_id_is_in_two_threads(void **state)
+{
+    seriatim_delivery *d[2];
+    node_and_store f = open_overrun(d);
+    store_id *id = id_of(&f, 0, 0);
+    (void)state;
+    reconnect_node(&f);
+    pump(&f);
+    end(&f, d[1]);
+    end(&f, d[0]);
+    pump(&f);
+    assert_int_equal(id->runs, 1);
+    assert_int_equal(id->starts, 2);
+    assert_int_equal(claimed(&f), 0);
+    close_node(&f);
+}
+
+/* Redis lacks the first run, but has forgotten nothing. */
+static void test_an_overrun_run_hides_no_other_when_the_ttr_is_removed(void **state)
+{
+    seriatim_delivery *d[2], *later;
+    node_and_store f = open_overrun(d);
+    store_id *other = id_of(&f, 0, 1);
+    (void)state;
+    end(&f, d[1]);
+    pump(&f);
+    f.node->shards[0]->queue->now.ttr = 0;
+    later = push_and_take(&f, other);
+    reconnect_node(&f);
+    pump(&f);
+    end(&f, later);
+    end(&f, d[0]);
+    pass(&f, HOLD_MS);
+    assert_int_equal(other->runs, 1);
+    assert_int_equal(other->starts, 1);
+    assert_int_equal(claimed(&f), 0);
+    close_node(&f);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -238,6 +290,8 @@ int main(void)
         cmocka_unit_test(test_a_large_batch_is_no_sign_of_short_jobs),
         cmocka_unit_test(test_ids_behind_a_long_job_of_a_serial_shard_hold_up_no_other_shard),
         cmocka_unit_test(test_an_id_whose_time_ended_before_its_run_is_claimed_again),
+        cmocka_unit_test(test_a_reconnect_takes_no_run_for_lost_whose_id_is_in_two_threads),
+        cmocka_unit_test(test_an_overrun_run_hides_no_other_when_the_ttr_is_removed),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

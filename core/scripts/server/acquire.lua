@@ -8,7 +8,8 @@
 -- KEYS: the shard's
 -- ARGV: 1 generation, 2 node, 3 '1': no run that the caller knows can have ended without it, 4 expected owner ('' for none; not
 --       looked at where it is the caller), 5 expected number: the lease of the owner, or of a shard without one the fence of its last claim,
---       then the runs that the caller knows: id, run
+--       then the runs that the caller knows: id, run. Of several runs of one id, the latest counts: a thread may still have an
+--       earlier one, whose time to run was over
 -- Returns {'OK', or 'KEPT' if it was the caller's, lease, seen, recovered, unfinished}: seen is what the first claim passes;
 --   Redis does not know later claims of the caller, because a failover has forgotten them;
 --   recovered: deaths that the next claim answers; unfinished: 1 when recover.lua has something to do; or {'TAKEN', owner, number}: nothing was done
@@ -34,7 +35,11 @@ if not mine then
 end
 
 local known = {}
-for i = 6, #ARGV, 2 do known[ARGV[i]] = ARGV[i + 1] end
+for i = 6, #ARGV, 2 do
+  local id, run = ARGV[i], ARGV[i + 1]
+  local other = known[id]
+  if not other or tonumber(sub(other, 3)) < tonumber(sub(run, 3)) then known[id] = run end
+end
 -- Claims of a dead owner are not spread here: they are recover.lua's.
 local claims = held > 0 and call('HGETALL', CLAIMS) or {}
 for i = 1, #claims, 2 do

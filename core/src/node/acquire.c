@@ -22,9 +22,8 @@ static void visit_runs(const srt_job_list *list, const srt_shard *s, shard_visit
 
 /*
  * Visits the runs of the shard that this node has under its present lease. Those of an earlier lease are left out:
- * acquire takes one run for each id, the last that is named. Were an old job of the same id named after the present
- * one, its fence would not be that of the run in Redis, and the id would be put back and run again while it still runs
- * here.
+ * Redis may have given their ids out again. With a ttr an id may have two runs here: a thread still has one whose time
+ * is over, and the id was claimed again.
  */
 static void shard_visit_runs(srt_node *node, srt_shard *s, shard_visit visit, void *context)
 {
@@ -56,6 +55,11 @@ static void part_run(srt_job *job, void *context)
     job->claim->whole = 0;
 }
 
+static void find_timed(srt_job *job, void *found)
+{
+    *(int *)found |= job->claim->timed;
+}
+
 static void renumber_run(srt_job *job, void *lease)
 {
     job->lease = *(int64_t *)lease;
@@ -67,10 +71,13 @@ static void renumber_run(srt_job *job, void *lease)
 void srt_shard_acquire(srt_node *node, srt_shard *s, int64_t now)
 {
     srt_request *r = srt_shard_begin(node, s, srt_script_acquire, SRT_ASK_ACQUIRE);
+    int timed = s->queue->now.ttr > 0;
     if (r) {
+        if (s->state == SRT_OWNED)
+            shard_visit_runs(node, s, find_timed, &timed); /* the ttr may have been removed since */
         r->number = s->state == SRT_OWNED ? s->lease : 0;
         srt_request_arg(r, node->id.data, node->id.len);
-        srt_request_text(r, s->queue->now.ttr > 0 ? "0" : "1"); /* a ttr ends runs: claim.lua */
+        srt_request_text(r, timed ? "0" : "1");
         srt_request_arg(r, s->owner.data, s->owner.len);
         srt_request_int(r, s->owner_number);
         if (s->state == SRT_OWNED)

@@ -62,6 +62,7 @@ void srt_shard_claim(srt_node *node, srt_shard *s, size_t limit, int kind, int64
     if (!srt_shard_send(node, s, r, now))
         return;
     s->claiming = 1;
+    s->timed = s->queue->now.ttr > 0;
     s->window = window;
     s->asked = kind == SRT_CLAIM_READY && s->queue->now.ttr ? limit : 0;
     s->asked_at = now;
@@ -171,6 +172,7 @@ static int claim_take(srt_node *node, srt_shard *s, const srt_reply *reply, int6
     if (!claim)
         return SERIATIM_NOMEM;
     claim->taken_at = now;
+    claim->timed = s->timed;
     runs[0] = claim_run(claim, '0', mode, fence);
     runs[1] = claim_run(claim, '1', mode, fence);
     status = runs[0] && runs[1] ? SERIATIM_OK : SERIATIM_NOMEM;

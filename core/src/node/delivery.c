@@ -476,6 +476,7 @@ int srt_node_extend(srt_node *node, seriatim_delivery *d, size_t i, double secon
     memset(claim, 0, sizeof *claim);
     srt_arena_init(&claim->memory, node->mem);
     claim->jobs = 1;
+    claim->timed = job->claim->timed;
     extend = srt_arena_alloc(&claim->memory, sizeof *extend);
     if (extend) {
         memset(extend, 0, sizeof *extend); /* the thread writes the outcome into `job` meanwhile */

@@ -64,6 +64,7 @@ struct srt_claim {
     srt_job_list ended; /* of a claim that is settled as one run: ids that are done, while others are not */
     int64_t ended_since;
     int64_t taken_at;           /* when its answer came (local ms) */
+    int timed;                  /* claimed with a ttr, so Redis may end its runs: claim.lua */
     srt_claim *next, *previous; /* in its shard's list of those of which some ids have ended */
 };
 
