@@ -222,6 +222,27 @@ static void test_scheduled_payloads_arrive_by_a_pop(void **state)
     close_queue(&f);
 }
 
+/* A scheduled payload arrives by the same call, which has written then. */
+static void test_f10_an_id_that_cannot_be_popped_stays_in_its_index(void **state)
+{
+    fixture f = open_queue(1, "merge");
+    seriatim_pop what = plainly(&f, 30);
+    popped p;
+    (void)state;
+    push(&f, "a", large('x'), none);
+    schedule_one(&f, "b", "y", A_WHILE);
+    REDIS("RENAME " PREFIX "spill:a kept");
+    REDIS("SET " PREFIX "spill:a wrong");
+    pass_a_while();
+    assert_int_equal(seriatim_pop_begin(f.client, &what), SERIATIM_OK);
+    assert_int_equal(drive(f.link), SERIATIM_SERVER);
+    assert_int_equal(number("HEXISTS " PREFIX "jobs b"), 1);
+    REDIS("RENAME kept " PREFIX "spill:a");
+    assert_sound(&f);
+    assert_string_equal(pop(&f, 30, &p), "a");
+    close_queue(&f);
+}
+
 /* ---- Beside a server -------------------------------------------------------------------------- */
 
 static void test_r_pop_10_a_server_and_a_popper_share_a_shard(void **state)
@@ -432,6 +453,7 @@ int main(void)
         cmocka_unit_test(test_r_pop_9_a_paused_queue_gives_nothing),
         cmocka_unit_test(test_r_pop_17_operators_act_on_a_popped_id_as_on_any_run),
         cmocka_unit_test(test_scheduled_payloads_arrive_by_a_pop),
+        cmocka_unit_test(test_f10_an_id_that_cannot_be_popped_stays_in_its_index),
         cmocka_unit_test(test_r_pop_10_a_server_and_a_popper_share_a_shard),
         cmocka_unit_test(test_r_pop_10_a_change_of_owner_leaves_a_popped_id_alone),
         cmocka_unit_test(test_r_pop_10_an_id_unites_though_the_owner_of_its_shard_is_dead),

@@ -86,6 +86,10 @@ end
 local crowded = false -- this call has done enough: nothing is taken, and the caller asks again at once
 do
   local overdue = ends <= now and call('ZRANGEBYSCORE', OVERRUN, '-inf', whole(now), 'WITHSCORES', 'LIMIT', 0, 20) or {}
+  if overdue[1] then
+    -- include: probe_overdue
+    probe_overdue(overdue, told == '+')
+  end
   if delivers <= now then
     -- include: join scheduled move_scheduled
     opened = true
@@ -99,7 +103,9 @@ do
     end_overdue(overdue, limit, action, told == '+')
     crowded = true
   end
-  if not crowded and is(FLAG_UNFINISHED) then
+  if not crowded and is(FLAG_UNFINISHED) and opened then
+    crowded = true -- the next call unites: it must read its keys before the first write
+  elseif not crowded and is(FLAG_UNFINISHED) then
     -- include: uniting
     opened = true
     crowded = unite_slice(FOLD) or came_back
@@ -160,9 +166,14 @@ if not paused and not busy and not crowded then
     look_at_set(SUSPECT, PLACE_IN_DOUBT)
   end
   if ready_count > 0 then look_at_ready() end
-  if best and not opened then
+  local function probe_best()
     probe_spill(first, {best.id})
     probe_spill(morgue, {best.id})
+  end
+  if best and not opened then
+    probe_best()
+  elseif best and not pcall(probe_best) then -- this call keeps what it has written, and the next one fails
+    best, crowded = nil, true
   end
 end
 if crowded then soon = 0 end

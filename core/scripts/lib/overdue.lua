@@ -44,14 +44,10 @@ local function expire_claimed(id, run)
   come_back(id, run, r, FOLD)
 end
 
--- Ends the runs of a list of id, end, ... whose ends have all passed; the next call does the rest if that moves many bytes.
+-- Ends the runs of a list of id, end, ... whose ends have all passed, behind probe_overdue; the next call does the rest if that moves
+-- many bytes.
 local function end_overdue(list, limit, action, hooked)
   local since, moved = read_owner_field(), 0
-  for i = 1, #list, 2 do
-    probe_spill(first, {list[i]})
-    probe_spill(second, {list[i]})
-    probe_spill(morgue, {list[i]})
-  end
   call('ZREM', DUE, '') -- at maxmemory Redis allows what follows an allowed first write
   for i = 1, #list, 2 do
     if moved > PORTION_BYTES then break end

@@ -72,8 +72,9 @@ elseif not again then
     if not limit or limit % 1 ~= 0 or limit > 1e9 then return error_reply('ERR wrong limit') end
     local retries, action, told = tonumber(ARGV[9]), string.match(ARGV[10] or '', '^(%l+)(%+?)$')
     if not retries or not action then return error_reply('ERR wrong arguments') end
-    -- include: note spread record
+    -- include: note spread record probe_overdue
     probe()
+    probe_overdue(overdue, told == '+')
     -- Scheduled payloads whose time has come, in a paused shard as well. Where that was much, nothing is taken: the next claim does.
     if delivers <= now then
       -- include: join scheduled scores move_scheduled
