@@ -43,21 +43,29 @@ static void cut(const fixture *f)
 }
 
 /*
- * Sends what was begun, and waits until Redis has executed it: then as many ids run as `running` says. Redis is stopped
+ * Sends what was begun, and waits until Redis has executed it: then the hash has as many fields. Redis is stopped
  * meanwhile, so the client cannot have read the answer.
  */
-static void send_only(const fixture *f, long long running, int is_cut)
+static void send_until(const fixture *f, const char *hash, long long fields, int is_cut)
 {
+    char command[64];
     int tries;
+    snprintf(command, sizeof command, "HLEN %s", hash);
     assert_int_equal(kill(server.pid, SIGSTOP), 0);
     assert_int_equal(seriatim_link_step(f->link), SERIATIM_AGAIN);
     if (is_cut)
         cut(f);
     assert_int_equal(kill(server.pid, SIGCONT), 0);
-    for (tries = 0; count_of("HLEN", "running") != running; tries++) {
+    for (tries = 0; number(command) != fields; tries++) {
         assert_true(tries < 3000);
         pause_ms(10);
     }
+}
+
+/* Then as many ids of shard 0 run. */
+static void send_only(const fixture *f, long long running, int is_cut)
+{
+    send_until(f, PREFIX "running", running, is_cut);
 }
 
 /* An operator's attempt to delete a queue that holds ids is refused; its layout has the next generation then. */
@@ -183,6 +191,80 @@ static void test_r_pop_14_a_pop_is_repeated_at_its_shard_though_ids_move(void **
     }
 }
 
+/* Moves all ids to this number of shards, from the first step to the end. */
+static void reshard(unsigned shards)
+{
+    move m;
+    move_begin(&m, shards);
+    move_all(&m);
+}
+
+/* The id would lie in another shard now, which has never had the run. */
+static void test_r_pop_14_an_executed_report_is_not_stale_when_ids_have_moved(void **state)
+{
+    static const int kinds[] = {SERIATIM_POPPED_ACK, SERIATIM_POPPED_FAIL, SERIATIM_POPPED_RELEASE};
+    size_t i;
+    (void)state;
+    for (i = 0; i < sizeof kinds / sizeof *kinds; i++) {
+        fixture f = open_queue(1, "list");
+        char id[32];
+        popped p;
+        push(&f, departing_id(id, "a", 0), "x", none);
+        assert_string_equal(pop(&f, 30, &p), id);
+        assert_int_equal(begin_report(&f, &p, kinds[i]), SERIATIM_OK);
+        send_only(&f, 0, 1);
+        reshard(2);
+        assert_int_equal(drive(f.link), SERIATIM_OK);
+        assert_int_equal(metrics(&f).refused, 0);
+        assert_int_equal(metrics(&f).processed, kinds[i] == SERIATIM_POPPED_ACK);
+        assert_int_equal(say_plain(&f, &p, kinds[i]), SERIATIM_STALE);
+        assert_int_equal(metrics(&f).refused, 1);
+        close_queue(&f);
+    }
+}
+
+/* Redis has not executed it, and its run has moved on: nobody has a run of the id. */
+static void test_r_pop_14_a_report_of_a_run_that_is_over_is_stale_when_ids_have_moved(void **state)
+{
+    fixture f = open_queue(1, "list"), other = another(1, "list");
+    char id[32];
+    popped p, again;
+    (void)state;
+    push(&f, departing_id(id, "a", 0), "x", none);
+    assert_string_equal(pop(&f, SHORT, &p), id);
+    expire(&p);
+    assert_string_equal(pop(&other, 30, &again), id);
+    assert_int_equal(ack(&other, &again), SERIATIM_OK);
+    assert_int_equal(begin_report(&f, &p, SERIATIM_POPPED_ACK), SERIATIM_OK);
+    send_until(&f, PREFIX "running", 0, 1);
+    reshard(2);
+    assert_int_equal(drive(f.link), SERIATIM_STALE);
+    seriatim_link_free(other.link);
+    close_queue(&f);
+}
+
+/* With ttr 0 nothing but the answer has the payloads. The shard is none of the queue any more. */
+static void test_r_pop_14_a_pop_is_repeated_at_a_shard_that_the_queue_has_lost(void **state)
+{
+    fixture f = open_queue(2, "list");
+    seriatim_pop settings = plainly(&f, 0);
+    char id[32];
+    popped p;
+    (void)state;
+    push(&f, departing_id(id, "a", 0), "x", none);
+    assert_string_equal(pop(&f, 0, &p), id);
+    push(&f, "d", "x", none);                 /* of shard 0 */
+    assert_string_equal(pop(&f, 0, &p), "d"); /* the next pop begins at shard 1 */
+    push(&f, id, "y", none);
+    assert_int_equal(seriatim_pop_begin(f.client, &settings), SERIATIM_OK);
+    send_until(&f, "seriatim:{Q/1}:jobs", 0, 1);
+    reshard(1);
+    assert_string_equal(end_pop(&f, &p), id);
+    assert_string_equal(p.payloads, "y");
+    assert_string_equal(pop(&f, 0, NULL), "-");
+    close_queue(&f);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -191,6 +273,9 @@ int main(void)
         cmocka_unit_test(test_r_pop_14_a_pop_takes_one_id_though_the_generation_changes),
         cmocka_unit_test(test_r_pop_14_a_slice_of_an_old_generation_leads_to_the_same_delivery),
         cmocka_unit_test(test_r_pop_14_a_pop_is_repeated_at_its_shard_though_ids_move),
+        cmocka_unit_test(test_r_pop_14_an_executed_report_is_not_stale_when_ids_have_moved),
+        cmocka_unit_test(test_r_pop_14_a_report_of_a_run_that_is_over_is_stale_when_ids_have_moved),
+        cmocka_unit_test(test_r_pop_14_a_pop_is_repeated_at_a_shard_that_the_queue_has_lost),
     };
     return cmocka_run_group_tests(tests, start_server, stop_server);
 }

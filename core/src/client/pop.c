@@ -96,8 +96,9 @@ static unsigned pop_next_shard(const seriatim_client *c, const pop_state *p, con
 static int pop_ask(seriatim_client *c, pop_state *p, const srt_queue *queue)
 {
     srt_request *r;
-    if (p->shard >= srt_queue_addressed(queue))
-        p->repeat = 0; /* no run was left in it, or its ids would not have left it */
+    /* Also a shard that the queue has lost since: with ttr 0 only its answer has the payloads. */
+    if (p->shard >= queue->shards_known)
+        p->repeat = 0;
     if (!p->repeat) {
         c->sequence++;
         p->shard = pop_next_shard(c, p, queue);

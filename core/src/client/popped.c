@@ -13,6 +13,8 @@ typedef struct popped_state {
     srt_pop_token token;
     int kind;
     int repeat;      /* the next call of the shard has the number of the last one */
+    unsigned shard;  /* that was asked last */
+    int is_last;     /* it is asked first, though the layout names another one: it may have executed the report */
     int is_new;      /* while ids move: the id's old shard has not its run, the new one is asked */
     int64_t time_us; /* -1: the default back-off */
     seriatim_text text;
@@ -30,20 +32,27 @@ static void popped_release(seriatim_client *c)
     srt_free(c->mem, p, sizeof *p);
 }
 
-/* Is the new shard of the id asked, too, if this one refuses? */
+/* Is another shard asked, too, if this one refuses? */
 static int popped_goes_on(const popped_state *p)
 {
-    return !p->is_new && srt_queue_moves_id(p->queue, p->token.id.data, p->token.id.len);
+    return p->is_last || (!p->is_new && srt_queue_moves_id(p->queue, p->token.id.data, p->token.id.len));
+}
+
+/* The shard of the id; while ids move the old one first. */
+static unsigned popped_shard(const popped_state *p)
+{
+    unsigned count = p->queue->old_count && !p->is_new ? p->queue->old_count : p->queue->shards_count;
+    return seriatim_shard_of(p->token.id.data, p->token.id.len, count);
 }
 
 static int popped_ask(seriatim_client *c, popped_state *p)
 {
     static const char *const kinds[] = {"ack", "fail", "release", "extend", "snooze", "checkpoint", "reject"};
-    unsigned count = p->queue->old_count && !p->is_new ? p->queue->old_count : p->queue->shards_count;
-    unsigned shard = seriatim_shard_of(p->token.id.data, p->token.id.len, count);
     srt_request *r;
     c->sequence += !p->repeat;
-    r = srt_pop_request(c, p->queue, shard, srt_script_popped);
+    if (!p->is_last)
+        p->shard = popped_shard(p);
+    r = srt_pop_request(c, p->queue, p->shard, srt_script_popped);
     if (!r)
         return SERIATIM_NOMEM;
     srt_request_text(r, kinds[p->kind]);
@@ -74,13 +83,16 @@ static int popped_send(seriatim_client *c, srt_queue *queue)
 {
     popped_state *p = c->state;
     p->queue = queue;
-    p->is_new = 0;
-    return queue->shards_count ? popped_ask(c, p) : popped_stale(c);
+    p->is_new = p->is_last = 0;
+    if (!queue->shards_count)
+        return popped_stale(c);
+    p->is_last = p->repeat && p->shard < queue->shards_known && p->shard != popped_shard(p);
+    return popped_ask(c, p);
 }
 
 /*
  * The layout changed, and Redis may have executed the report before: it is repeated with the same number, so the shard
- * gives the first answer again. With another number an acknowledged delivery would be stale.
+ * gives the first answer again. With another number, or in another shard, an acknowledged delivery would be stale.
  */
 static int popped_on_stale(seriatim_client *c, srt_request *r, int left)
 {
@@ -101,7 +113,8 @@ static int popped_on_reply(seriatim_client *c, srt_request *r, const srt_reply *
     if (answer == 2)
         return popped_ask(c, p);
     if (answer == 0 && popped_goes_on(p)) {
-        p->is_new = 1;
+        p->is_new = !p->is_last;
+        p->is_last = 0;
         return popped_ask(c, p);
     }
     return answer == 1 ? SERIATIM_OK : popped_stale(c);
