@@ -2,8 +2,8 @@
 -- The keys of scheduled payloads are in scheduled.lua; find_payload.lua looks up one payload by its handle.
 -- It needs note, record, join, scheduled, scores and spread.
 --
--- A claim moves before it takes, so an id is never taken without what had come due for it; what a slice leaves is moved by the
--- claims that follow at once. In the order of deliver_at, so that an id's payloads without a score of their own arrive in theirs.
+-- A claim moves a slice before it takes. What a slice leaves is moved by the claims that follow at once, and may come behind the run of
+-- its id (decision 29). In the order of deliver_at, so that an id's payloads without a score of their own arrive in theirs.
 
 -- A slice has at most ARRIVALS payloads and takes about ARRIVAL_COST microseconds of Redis, most of them for the SHA-1 of payloads.
 local ARRIVALS, ARRIVAL_COST = 100, 2500
