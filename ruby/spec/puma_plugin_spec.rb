@@ -30,11 +30,11 @@ RSpec.describe "plugin :seriatim for Puma", :slow, limit: 240 do
 
   # Puma with the plugin, once the first server runs.
   def start_puma(*options)
-    write("config.ru", 'run ->(_env) { [200, { "content-type" => "text/plain" }, [Process.ppid.to_s]] }')
+    write("config.ru", 'run ->(_env) { File.write("request", "") && sleep(2) && [200, { "content-type" => "text/plain" }, []] }')
     write("app.rb", <<~RUBY)
       module BesidePuma
         extend Seriatim::Worker
-        def self.perform(_payloads_by_id) = File.write("begun", "") && sleep(0.5) && File.write("ended", "")
+        def self.perform(payloads_by_id) = File.write("begun", "") && sleep(payloads_by_id.values.flatten.sum) && File.write("ended", "")
       end
     RUBY
     write("puma.rb", %(plugin :seriatim\nseriatim_arguments "-r", "./app.rb"\n))
@@ -44,6 +44,19 @@ RSpec.describe "plugin :seriatim for Puma", :slow, limit: 240 do
     eventually { pids.size == 1 || (Process.wait(@pid, Process::WNOHANG) && raise("Puma has ended")) }
   end
 
+  # A request of 2 seconds.
+  def request
+    UNIXSocket.new(File.join(@folder, "socket")).write("GET / HTTP/1.0\r\n\r\n")
+    eventually { done?("request") }
+  end
+
+  def run_job(seconds)
+    queue.perform_async([{ id: 1, payload: seconds }])
+    eventually { done?("begun") }
+  end
+
+  def done?(name) = File.exist?(File.join(@folder, name))
+
   def wait_for_puma
     _, status = Timeout.timeout(60) { Process.wait2(@pid) }
     @pid = nil
@@ -52,14 +65,31 @@ RSpec.describe "plugin :seriatim for Puma", :slow, limit: 240 do
 
   it "R-PUMA-1: starts the server when Puma has booted, and stops it with Puma" do
     start_puma
-    queue.perform_async([{ id: 1 }])
-    eventually { File.exist?(File.join(@folder, "begun")) }
+    run_job(0.5)
     Process.kill(:TERM, @pid)
     wait_for_puma
     expect(pids.map { |pid| alive?(pid) }).to eq([false])
     expect(log_text).to include("stop stopped")
-    expect(File.exist?(File.join(@folder, "ended"))).to be(true)
+    expect(done?("ended")).to be(true)
     expect(queue.metrics.values_at(:length, :busy)).to eq([0, 0])
+  end
+
+  it "R-PUMA-1: lets jobs finish though Puma waits for its requests while it stops" do
+    start_puma
+    run_job(4)
+    request
+    Process.kill(:TERM, @pid)
+    wait_for_puma
+    expect(done?("ended")).to be(true)
+  end
+
+  it "R-PUMA-1: lets jobs finish though a service manager sends TERM to Puma and to the server" do
+    start_puma("-w", "1")
+    run_job(4)
+    request
+    Process.kill(:TERM, pids.first, @pid)
+    wait_for_puma
+    expect(done?("ended")).to be(true)
   end
 
   it "R-PUMA-1: restarts the server with Puma, in a phased restart, too" do
@@ -96,5 +126,16 @@ RSpec.describe "plugin :seriatim for Puma", :slow, limit: 240 do
     wait_for_puma
     eventually { pids.none? { |pid| alive?(pid) } }
     expect(log_text).to include("stop stopped")
+  end
+
+  it "R-PUMA-3: lets jobs finish when Puma is killed while the server stops" do
+    start_puma
+    run_job(3)
+    Process.kill(:TERM, pids.first)
+    sleep 1.2 # or the two signals would be one
+    Process.kill(:KILL, @pid)
+    wait_for_puma
+    eventually { pids.none? { |pid| alive?(pid) } }
+    expect(done?("ended")).to be(true)
   end
 end

@@ -40,21 +40,22 @@ Puma::Plugin.create do
     @leaving = false
     library = File.expand_path("../..", __dir__)
     command = [RbConfig.ruby, "-I", library, "-r", "seriatim/server/parent_watch", File.expand_path("../exe/seriatim", library), *arguments]
-    theirs, ours = IO.pipe
+    theirs, @input = IO.pipe
     # A process group of its own: a terminal's Ctrl-C reaches Puma alone, which hands it on.
     @pid = Process.spawn(*command, in: theirs, pgroup: true, chdir: @launcher.restart_dir)
     theirs.close
-    @watcher = Thread.new(@pid, ours) { |pid, held_open| watch(pid, held_open) }
+    @watcher = Thread.new(@pid, @input) { |pid, input| watch(pid, input) }
   end
 
   def arguments = @launcher.options[:seriatim_arguments] || []
 
-  # Also in the handler of a signal, which must not log.
+  # Also in the handler of a signal, which must not log. This is no TERM: Puma calls it twice, a service manager may have sent one, and
+  # a second TERM ends the server at once.
   def terminate
     @leaving = true
-    Process.kill(:TERM, @pid) if @pid
-  rescue Errno::ESRCH
-    nil
+    @input&.write_nonblock("\n", exception: false)
+  rescue IOError, Errno::EPIPE
+    nil # it has ended
   end
 
   # Puma goes on at once; the old server finishes its jobs meanwhile. After a restart it is a child of the new Puma, which knows nothing of it.
@@ -71,12 +72,12 @@ Puma::Plugin.create do
     exit 1 if @failed
   end
 
-  def watch(pid, held_open)
+  def watch(pid, input)
     _, status = Process.wait2(pid)
   rescue Errno::ECHILD
     status = nil # a cluster waits for all of its children
   ensure
-    held_open.close
+    input.close
     ended(pid, status) if pid == @pid
   end
 

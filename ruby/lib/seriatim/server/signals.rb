@@ -14,6 +14,11 @@ module Seriatim
       exit!(1)
     end
 
+    class << self
+      # @return [Boolean, nil] TERM or INT has told this process to stop; one more may end it at once
+      attr_accessor :told_to_stop
+    end
+
     # While the application is loaded nothing can be handed back yet: TERM and INT end the process with 0, the others wait for
     # {#begin}.
     def self.while_loading = new(SERVER + IGNORED, at_once: -> { exit!(0) }, allowed: 0)
@@ -53,6 +58,7 @@ module Seriatim
       return @early ? @early << name : default(name) unless Process.pid == @pid
 
       @at_once.call if STOPS.key?(name) && Native.ending_counts?(STOPS[name])
+      Signals.told_to_stop = true if STOPS.key?(name)
       @writer.write_nonblock(LETTERS.fetch(name), exception: false)
     rescue IOError
       nil
