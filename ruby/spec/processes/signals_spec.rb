@@ -145,22 +145,24 @@ RSpec.describe "Signals" do
     expect(verdict.strict_faults).to eq({})
   end
 
-  it "do not stop the server when TERM is sent to a process that a job forked" do
-    server = start_server(threads: 1)
-    push(:Signal, "first", 1, fork: 30)
-    Process.kill(:TERM, eventually { children(server).first })
-    push(:Signal, "second", 1)
-    drain
-    expect(server.alive?).to be(true)
-    expect(journal.ends.map(&:id)).to eq(%w[first second])
-    expect(server.stop).to eq(0)
+  [[], %w[-p 2]].each do |arguments|
+    it "end a process that a job forked, and not the server, when TERM or INT is sent to that process #{arguments.join(" ")}" do
+      server = start_server(*arguments, threads: 1)
+      %i[TERM INT].each.with_index(1) do |signal, number|
+        push(:Signal, "first", number, fork: 60)
+        Process.kill(signal, eventually { journal.starts.size == number && children(journal.starts.last.pid).first })
+        eventually(20) { journal.ends.size == number }
+      end
+      expect(server.alive?).to be(true)
+      expect(server.stop).to eq(0)
+    end
   end
 
   it "let jobs finish though a service manager sends TERM to the supervisor and to each of its processes" do
     server = start_server("-p", "2", threads: 1)
     push(:Signal, "first", 1, sleep: 1)
     eventually { journal.starts.any? }
-    children(server).each { |pid| Process.kill(:TERM, pid) }
+    children(server.pid).each { |pid| Process.kill(:TERM, pid) }
     pause(0.2) # or both would be one
     server.signal(:TERM)
     expect(server.wait(60)).to eq(0)
@@ -168,5 +170,5 @@ RSpec.describe "Signals" do
   end
 
   # Of whatever thread.
-  def children(server) = Dir["/proc/#{server.pid}/task/*/children"].flat_map { |path| File.read(path).split.map(&:to_i) }
+  def children(pid) = Dir["/proc/#{pid}/task/*/children"].flat_map { |path| File.read(path).split.map(&:to_i) }
 end

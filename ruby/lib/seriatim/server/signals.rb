@@ -100,8 +100,9 @@ module Seriatim
 
     def abandon = [@reader, @writer].each(&:close)
 
+    # TERM and INT end it: the handlers before ours are those of the command, which hold them back until its files are loaded.
     def default(name)
-      trap(name, @previous[name] || "DEFAULT")
+      trap(name, (@previous[name] unless STOPS.key?(name)) || "DEFAULT")
       Process.kill(name, Process.pid)
     end
   end
