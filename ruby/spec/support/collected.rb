@@ -103,6 +103,50 @@ class Collected
   end
 end
 
+# Calls whose Strings only an Array or a Hash refers to, while collections move them.
+class Moved
+  # A number whose conversion allocates.
+  class Allocating < Numeric
+    def to_f = Array.new(3) { Object.new }.size / 2.0
+  end
+
+  def initialize
+    @link = NATIVE::Link.new(URL, "moved", nil, 0, nil)
+  end
+
+  def use
+    moving(-> { [settings, request] }) do |settings, request|
+      status, = @link.web(settings, request, nil, nil, [], nil)
+      abort "answered #{status}" unless status == 200
+    end
+    moving(-> { [[["ickadd".dup, "set".dup, 0, 0, false, %w[a b c].map(&:dup), [1, 2, 3]]]] }) { |calls| @link.ick("consumer", 10.0, calls, nil) }
+    moving(-> { [[["ickstats".dup, "set".dup, 0, 0, false, [], nil]]] }) do |calls|
+      stats = @link.ick("consumer", 10.0, calls, nil).dig(0, 6)
+      abort "counted #{stats}" unless stats&.values_at("key", "total_size") == ["set", 3]
+    end
+    number = moving(-> { [{ queue_name: "Moved".dup, on_waiting: "earlier".dup, ttr: Allocating.new }] }) { |settings| @link.queue(settings) }
+    @link.layout(number, nil)
+    abort "named #{@link.queues(nil)}" unless @link.queues(nil) == ["Moved"]
+  end
+
+  private
+
+  def settings = ["title".dup, false, ["a.test".dup], nil, nil, %w[Worker queue].map(&:dup), false]
+  def request = ["GET", "/p", "/api/v1/stats", "", "a.test", *Array.new(5), "gzip", ""].map(&:dup) + [false, 3, 0, 0, 0]
+
+  # The arguments lie behind garbage, whose places they take at a collection.
+  def moving(arguments)
+    GC.disable
+    20_000.times { Object.new }
+    made = arguments.call
+    GC.enable
+    GC.auto_compact = GC.stress = true
+    yield(*made)
+  ensure
+    GC.auto_compact = GC.stress = false
+  end
+end
+
 # Objects that nothing holds, and a private Redis.
 def strew
   NATIVE::Link.new(URL, "gc", nil, 0, nil)
@@ -133,3 +177,4 @@ GC.auto_compact = true if MOVES
 20.times { collected.use }
 collected.close
 puts "collected #{GC.count} times, moved #{MOVES ? GC.latest_compact_info[:moved].values.sum : 0}"
+3.times { Moved.new.use } if MOVES

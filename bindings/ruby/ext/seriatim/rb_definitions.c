@@ -57,33 +57,33 @@ static VALUE definitions_worker_settings(VALUE self)
 }
 
 /* A Symbol or a String, whose characters the value keeps. */
-static const char *definitions_word(VALUE value)
+static const char *definitions_word(VALUE *value)
 {
-    if (SYMBOL_P(value))
-        value = rb_sym2str(value);
-    return StringValueCStr(value);
+    if (SYMBOL_P(*value))
+        *value = rb_sym2str(*value);
+    return StringValueCStr(*value);
 }
 
-static void definitions_take(seriatim_queue_settings *settings, const seriatim_setting *s, VALUE value)
+static void definitions_take(seriatim_queue_settings *settings, const seriatim_setting *s, VALUE *value)
 {
     void *field = seriatim_setting_field(settings, s);
     switch (s->kind) {
     case SERIATIM_SETTING_TEXT:
-        Check_Type(value, T_STRING);
-        settings->name = RSTRING_PTR(value);
-        settings->name_len = (size_t)RSTRING_LEN(value);
+        Check_Type(*value, T_STRING);
+        settings->name = RSTRING_PTR(*value);
+        settings->name_len = (size_t)RSTRING_LEN(*value);
         break;
     case SERIATIM_SETTING_WORD:
         *(const char **)field = definitions_word(value);
         break;
     case SERIATIM_SETTING_COUNT:
-        *(int64_t *)field = NUM2LL(value);
+        *(int64_t *)field = NUM2LL(*value);
         break;
     case SERIATIM_SETTING_SECONDS:
-        *(double *)field = NUM2DBL(value);
+        *(double *)field = NUM2DBL(*value);
         break;
     default:
-        *(int *)field = RTEST(value);
+        *(int *)field = RTEST(*value);
     }
 }
 
@@ -91,13 +91,16 @@ void srb_queue_settings(VALUE hash, seriatim_queue_settings *settings)
 {
     size_t count, i;
     const seriatim_setting *all = seriatim_settings(&count);
+    VALUE buffer, *values; /* on the stack: a collection may move what only the Hash refers to */
     Check_Type(hash, T_HASH);
+    values = ALLOCV_N(VALUE, buffer, count);
     seriatim_queue_settings_init(settings);
     for (i = 0; i < count; i++) {
-        VALUE value = rb_hash_lookup(hash, ID2SYM(rb_intern(all[i].name)));
-        if (!NIL_P(value))
-            definitions_take(settings, &all[i], value);
+        values[i] = rb_hash_lookup(hash, ID2SYM(rb_intern(all[i].name)));
+        if (!NIL_P(values[i]))
+            definitions_take(settings, &all[i], &values[i]);
     }
+    ALLOCV_END(buffer);
 }
 
 void srb_init_definitions(void)

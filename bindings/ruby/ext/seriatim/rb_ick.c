@@ -19,24 +19,25 @@ static seriatim_text ick_text(VALUE text)
 /* One call: [name of the call, name of the set, token, max_size, backwash, members, their scores or nil]. */
 static int ick_call(seriatim_client *client, seriatim_ick *ick, VALUE call)
 {
-    VALUE list, scores, buffer;
+    VALUE lists[2], scores, buffer, pinned;
     seriatim_ick_member *members;
     seriatim_text kind;
     int64_t token, max_size;
     long i, count;
     int status;
     Check_Type(call, T_ARRAY);
+    lists[0] = call;
+    lists[1] = rb_ary_entry(call, 5);
+    srb_pin(&pinned, 2, lists);
     kind = ick_text(rb_ary_entry(call, 0));
     ick->name = ick_text(rb_ary_entry(call, 1));
     token = NUM2LL(rb_ary_entry(call, 2));
     max_size = NUM2LL(rb_ary_entry(call, 3));
-    list = rb_ary_entry(call, 5);
     scores = rb_ary_entry(call, 6);
-    Check_Type(list, T_ARRAY);
-    count = RARRAY_LEN(list);
+    count = RARRAY_LEN(lists[1]);
     members = rb_alloc_tmp_buffer(&buffer, (count + 1) * (long)sizeof *members);
     for (i = 0; i < count; i++) {
-        seriatim_text member = ick_text(rb_ary_entry(list, i));
+        seriatim_text member = ick_text(rb_ary_entry(lists[1], i));
         members[i].data = member.data;
         members[i].len = member.len;
         members[i].score = NIL_P(scores) ? 0 : NUM2DBL(rb_ary_entry(scores, i));
@@ -45,6 +46,7 @@ static int ick_call(seriatim_client *client, seriatim_ick *ick, VALUE call)
     status =
         srt_ick_call(client, kind.data, kind.len, ick, max_size, RTEST(rb_ary_entry(call, 4)), members, (size_t)count);
     rb_free_tmp_buffer(&buffer);
+    rb_free_tmp_buffer(&pinned);
     return status;
 }
 

@@ -134,7 +134,8 @@ typedef struct jobs_push {
     srb_json_writer json;
 } jobs_push;
 
-static void jobs_payload(jobs_push *p, const job_fields *job, seriatim_job *out)
+/* What must live as long as out->payload is used. */
+static VALUE jobs_payload(jobs_push *p, const job_fields *job, seriatim_job *out)
 {
     char root[64];
     VALUE bytes;
@@ -143,7 +144,7 @@ static void jobs_payload(jobs_push *p, const job_fields *job, seriatim_job *out)
         Check_Type(bytes, T_STRING);
         out->payload = RSTRING_PTR(bytes);
         out->payload_len = (size_t)RSTRING_LEN(bytes);
-        return;
+        return bytes;
     }
     if (!srb_json_write(&p->json,
                         job->values[FIELD_PAYLOAD] == Qundef ? rb_str_new(NULL, 0) : job->values[FIELD_PAYLOAD])) {
@@ -152,12 +153,13 @@ static void jobs_payload(jobs_push *p, const job_fields *job, seriatim_job *out)
     }
     out->payload = p->json.out.data;
     out->payload_len = p->json.out.len;
+    return Qnil;
 }
 
 /* Pointers are taken when no more code of Ruby runs. */
 static void jobs_add(jobs_push *p, const job_fields *job)
 {
-    VALUE id = fields_id(job), on_waiting = Qnil, context = Qnil;
+    VALUE id = fields_id(job), on_waiting = Qnil, context = Qnil, payload;
     seriatim_job out;
     char digits[32];
     seriatim_job_init(&out);
@@ -172,7 +174,7 @@ static void jobs_add(jobs_push *p, const job_fields *job)
         context = field_by_rule(job, FIELD_CONTEXT);
     if (!NIL_P(p->numbers))
         out.number = NUM2LL(rb_ary_entry(p->numbers, job->at));
-    jobs_payload(p, job, &out);
+    payload = jobs_payload(p, job, &out);
     out.id = FIXNUM_P(id) ? digits : RSTRING_PTR(id);
     out.id_len = FIXNUM_P(id) ? (size_t)snprintf(digits, sizeof digits, "%ld", FIX2LONG(id)) : (size_t)RSTRING_LEN(id);
     out.on_waiting = RTEST(on_waiting) ? StringValueCStr(on_waiting) : NULL;
@@ -182,6 +184,7 @@ static void jobs_add(jobs_push *p, const job_fields *job)
         srb_link_check(p->box, seriatim_push_job(seriatim_link_client(p->box->link), &out));
     RB_GC_GUARD(id);
     RB_GC_GUARD(context);
+    RB_GC_GUARD(payload);
 }
 
 static VALUE jobs_add_all(VALUE arg)

@@ -40,15 +40,30 @@ static seriatim_text web_text(VALUE list, long at)
 static const char *web_cstr(VALUE list, long at)
 {
     VALUE value = rb_ary_entry(list, at);
-    return NIL_P(value) ? NULL : StringValueCStr(value);
+    if (NIL_P(value))
+        return NULL;
+    Check_Type(value, T_STRING);
+    return StringValueCStr(value);
+}
+
+/* All Strings of the settings and of the request, until rb_free_tmp_buffer. */
+static void web_pin(VALUE settings, VALUE request, VALUE *buffer)
+{
+    VALUE lists[4] = {settings, request};
+    Check_Type(settings, T_ARRAY);
+    if (RARRAY_LEN(settings) != WEB_SETTINGS)
+        rb_raise(rb_eArgError, "the settings are %d values", WEB_SETTINGS);
+    Check_Type(request, T_ARRAY);
+    if (RARRAY_LEN(request) != WEB_FIELDS)
+        rb_raise(rb_eArgError, "a request is %d values", WEB_FIELDS);
+    lists[2] = rb_ary_entry(settings, WEB_HOSTS);
+    lists[3] = rb_ary_entry(settings, WEB_WORKERS);
+    srb_pin(buffer, 4, lists);
 }
 
 static void web_request(VALUE list, seriatim_web_request *request)
 {
     memset(request, 0, sizeof *request);
-    Check_Type(list, T_ARRAY);
-    if (RARRAY_LEN(list) != WEB_FIELDS)
-        rb_raise(rb_eArgError, "a request is %d values", WEB_FIELDS);
     request->method = web_cstr(list, WEB_METHOD);
     if (!request->method)
         rb_raise(rb_eArgError, "a request has a method");
@@ -75,7 +90,6 @@ static const seriatim_web_worker *web_workers(VALUE list, size_t *count, VALUE *
 {
     seriatim_web_worker *workers;
     long i;
-    Check_Type(list, T_ARRAY);
     *count = (size_t)RARRAY_LEN(list) / 2;
     workers = rb_alloc_tmp_buffer(buffer, (RARRAY_LEN(list) / 2 + 1) * (long)sizeof *workers);
     for (i = 0; i < RARRAY_LEN(list) / 2; i++) {
@@ -88,15 +102,10 @@ static const seriatim_web_worker *web_workers(VALUE list, size_t *count, VALUE *
 /* The hosts and the workers lie in buffers for rb_free_tmp_buffer. */
 static void web_settings(VALUE list, seriatim_web_settings *settings, VALUE *buffer, VALUE *workers_buffer)
 {
-    VALUE hosts;
+    VALUE hosts = rb_ary_entry(list, WEB_HOSTS);
     const char **names;
     long i;
     memset(settings, 0, sizeof *settings);
-    Check_Type(list, T_ARRAY);
-    if (RARRAY_LEN(list) != WEB_SETTINGS)
-        rb_raise(rb_eArgError, "the settings are %d values", WEB_SETTINGS);
-    hosts = rb_ary_entry(list, WEB_HOSTS);
-    Check_Type(hosts, T_ARRAY);
     names = rb_alloc_tmp_buffer(buffer, (RARRAY_LEN(hosts) + 1) * (long)sizeof *names);
     for (i = 0; i < RARRAY_LEN(hosts); i++)
         names[i] = web_cstr(hosts, i);
@@ -285,14 +294,16 @@ static VALUE web_ask(VALUE self, VALUE settings, VALUE request, VALUE redact, VA
     web_exchange exchange = {srb_link_idle(self), SERIATIM_OK, redact, load_error, noted, seconds};
     seriatim_web_settings set;
     seriatim_web_request asked;
-    VALUE buffer = 0, workers_buffer = 0;
+    VALUE buffer = 0, workers_buffer = 0, pinned = 0;
     Check_Type(noted, T_ARRAY);
+    web_pin(settings, request, &pinned);
     web_request(request, &asked);
     web_settings(settings, &set, &buffer, &workers_buffer);
     set.loads_errors = !NIL_P(load_error);
     exchange.status = seriatim_web_begin(seriatim_link_client(exchange.box->link), &set, &asked);
     rb_free_tmp_buffer(&buffer);
     rb_free_tmp_buffer(&workers_buffer);
+    rb_free_tmp_buffer(&pinned);
     RB_GC_GUARD(settings);
     RB_GC_GUARD(request);
     return rb_ensure(web_run, (VALUE)&exchange, web_note, (VALUE)&exchange);

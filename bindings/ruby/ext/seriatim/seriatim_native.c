@@ -57,6 +57,22 @@ VALUE srb_text(const char *bytes, size_t len)
     return text;
 }
 
+void srb_pin(VALUE *buffer, int count, const VALUE *arrays)
+{
+    VALUE *pinned; /* the collector looks through the buffer as through a stack */
+    long total = 0;
+    int i;
+    for (i = 0; i < count; i++) {
+        Check_Type(arrays[i], T_ARRAY);
+        total += RARRAY_LEN(arrays[i]);
+    }
+    pinned = rb_alloc_tmp_buffer(buffer, (total + 1) * (long)sizeof *pinned);
+    for (i = 0; i < count; i++) {
+        MEMCPY(pinned, RARRAY_CONST_PTR(arrays[i]), VALUE, RARRAY_LEN(arrays[i]));
+        pinned += RARRAY_LEN(arrays[i]);
+    }
+}
+
 /* Signals, Timeout, Thread#kill and fibers always interrupt the interpreter's own wait, and no other. */
 void srb_wait(int fd, int wants, int timeout_ms)
 {

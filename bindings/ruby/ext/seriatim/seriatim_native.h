@@ -26,6 +26,12 @@ VALUE srb_text(const char *bytes, size_t len);
 /* A binary String. */
 VALUE srb_bytes(const char *bytes, size_t len);
 
+/*
+ * Keeps what is in the Arrays where it is, until rb_free_tmp_buffer(buffer): a collection may move what only an Array
+ * refers to, a short String together with its bytes.
+ */
+void srb_pin(VALUE *buffer, int count, const VALUE *arrays);
+
 /* A Hash of a queue's settings by name (Symbols), which keeps the texts; what is missing or nil is the default. */
 void srb_queue_settings(VALUE hash, seriatim_queue_settings *settings);
 
