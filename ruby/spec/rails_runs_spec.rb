@@ -72,6 +72,37 @@ RSpec.describe "Rails around pushes and runs", limit: 240 do
     expect(said).to eq(["6 threads share a database pool of 5 connections", 0])
   end
 
+  it "R-RAILS-4, R-RAILS-6: calls retries_exhausted inside the reloader, which hands its database connection back" do
+    told, in_use, log = answer(<<~'RUBY', database: true)
+      told = []
+      work = worker("Exhausted", max_retry_count: 0) { |_, _| raise "broken" }
+      work.define_singleton_method(:retries_exhausted) do |jobs|
+        ActiveRecord::Base.connection.select_value("select 1")
+        Rails.logger.info("in the hook")
+        told << [jobs.map { |job| job[:id] }, Rails.application.executor.active?]
+      end
+      work.perform_async([{ id: 1 }])
+      run(work) { told.any? }
+      answer [told, ActiveRecord::Base.connection_pool.connections.count(&:in_use?), log]
+    RUBY
+    expect([told, in_use]).to eq([[[["1"], true]], 0])
+    expect(log).to include("[Exhausted] [1] in the hook\n")
+  end
+
+  it "R-RAILS-5: gives an error of retries_exhausted to Rails.error" do
+    skip "Rails.error came with Rails 7.0" unless RailsProgram.at_least?("7.1")
+    reports = answer(<<~'RUBY')
+      reports = []
+      Rails.error.subscribe(Class.new { define_method(:report) { |error, handled:, severity:, context:, source: nil| reports << [error.message, handled, context.slice(:queue, :id, :ids, :retry_count), source] } }.new)
+      work = worker("Exhausted", max_retry_count: 0) { |_, _| raise "broken" }
+      work.define_singleton_method(:retries_exhausted) { |_jobs| raise "hook" }
+      work.perform_async([{ id: 7 }])
+      run(work) { reports.size >= 2 }
+      answer reports
+    RUBY
+    expect(reports.last).to eq(["hook", false, { "queue" => "Exhausted", "id" => "7", "ids" => ["7"], "retry_count" => 0 }, "job.seriatim"])
+  end
+
   it "R-RAILS-10: carries CurrentAttributes and the locale from the push to the run" do
     seen = answer(<<~'RUBY')
       class Current < ActiveSupport::CurrentAttributes

@@ -33,6 +33,7 @@ module Seriatim
       config.after_initialize do |app|
         Configuration.load(app) # where Rails was loaded after Seriatim, the initializers above do not run
         Seriatim.server_middlewares.unshift(Rails.reloader = Reloader.new(app))
+        Execution.around_exhausted = Rails.reloader.method(:around_exhausted)
         Server.checks << Database.method(:check_pool)
         look_for_new_workers(app) unless app.config.cache_classes || Seriatim.workers_set?
         Notifications.notifier = ActiveSupport::Notifications

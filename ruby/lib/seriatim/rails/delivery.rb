@@ -22,9 +22,9 @@ module Seriatim
       end
 
       def call(worker, batch, &block)
-        return tagged(worker, batch) { reported(worker, batch, &block) } if worker.runs_each_job?
+        return tagged(worker, batch.ids) { reported(worker, batch, &block) } if worker.runs_each_job?
 
-        reloaded { tagged(worker, batch) { observed(worker, batch) { reported(worker, batch, &block) } } }
+        reloaded { tagged(worker, batch.ids) { observed(worker, batch) { reported(worker, batch, &block) } } }
       end
 
       # Runs one job of those of an id.
@@ -32,6 +32,16 @@ module Seriatim
         reloaded do
           error_context(worker, batch, [id])
           yield
+        end
+      end
+
+      # Calls retries_exhausted, as a run.
+      # @param rows [Array<Array>] of its ids: id, fence, retry_count and more
+      def around_exhausted(worker, rows, &block)
+        ids = rows.map(&:first)
+        reloaded do
+          errors&.set_context(**context(worker, ids, rows.first[2]))
+          tagged(worker, ids, &block)
         end
       end
 
@@ -69,30 +79,28 @@ module Seriatim
       def errors = (::Rails.error if ::Rails.respond_to?(:error))
 
       def error_context(worker, batch, ids)
-        errors&.set_context(**context(worker, batch, ids)) unless ids.empty?
+        errors&.set_context(**context(worker, ids, batch.retry_count(ids.first))) unless ids.empty?
       end
 
       # id and retry_count are those of the first.
-      def context(worker, batch, ids)
-        { queue: worker.queue_name, id: ids.first, ids: ids, retry_count: batch.retry_count(ids.first) }
-      end
+      def context(worker, ids, retry_count) = { queue: worker.queue_name, id: ids.first, ids: ids, retry_count: retry_count }
 
       # Errors that jobs gave to batch.fail, which nobody raises.
       def report_failures(worker, batch)
         batch.ids.each do |id|
           error = batch.outcome(id)
-          errors&.report(error, handled: false, context: context(worker, batch, [id]), **@source) if error.is_a?(Exception)
+          errors&.report(error, handled: false, context: context(worker, [id], batch.retry_count(id)), **@source) if error.is_a?(Exception)
         end
       end
 
       # ---- tags
 
       # Not `tagged`, which calls its block once for each Logger of a broadcast in Rails 7.1.
-      def tagged(worker, batch)
+      def tagged(worker, ids)
         logger = ::Rails.logger
         return yield unless logger.respond_to?(:push_tags)
 
-        tags = tags(worker, batch)
+        tags = tags(worker, ids)
         logger.push_tags(*tags)
         begin
           yield
@@ -101,8 +109,7 @@ module Seriatim
         end
       end
 
-      def tags(worker, batch)
-        ids = batch.ids
+      def tags(worker, ids)
         id = Log.one_line(ids.first)[0, SHOWN]
         [worker.name || worker.queue_name, ids.size > 1 ? "#{id} and #{ids.size - 1} more" : id].reject(&:blank?)
       end

@@ -8,6 +8,12 @@ module Seriatim
   class Execution
     DIED = "worker died"
 
+    class << self
+      # What is around each call of retries_exhausted: gets the worker, rows as of #rows, and a block. Rails sets it: process-wide state.
+      # @return [#call, nil]
+      attr_accessor :around_exhausted
+    end
+
     # @return [Native::Delivery, Symbol, nil] as Host#take, where call was true
     attr_reader :next_delivery
 
@@ -261,7 +267,9 @@ module Seriatim
     end
 
     def exhausted
-      hook("retries_exhausted", nil) { @ref.current.retries_exhausted(rows.map { |row| exhausted_job(row) }) }
+      around = Execution.around_exhausted
+      tell = -> { @ref.current.retries_exhausted(rows.map { |row| exhausted_job(row) }) }
+      hook("retries_exhausted", nil) { around ? around.call(@worker, rows, &tell) : tell.call }
     end
 
     def exhausted_job(row)
