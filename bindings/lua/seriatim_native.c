@@ -395,6 +395,7 @@ int luaopen_seriatim_native(lua_State *L)
     slu_class(L, "seriatim.bytes", none, bytes_gc);
     lua_newtable(L);
     slu_set_cstr(L, "version", seriatim_version());
+    slu_set_int(L, "max_payload", SERIATIM_MAX_PAYLOAD);
     lua_pushlightuserdata(L, NULL);
     lua_setfield(L, -2, "null");
     slu_open_definitions(L);

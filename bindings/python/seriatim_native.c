@@ -368,7 +368,8 @@ static int native_exec(PyObject *module)
         native_add_type(module, &spy_delivery_spec, &state->delivery_type) < 0 ||
         native_add_type(module, &spy_private_redis_spec, &state->private_redis_type) < 0 ||
         native_add_type(module, &spy_fake_spec, &state->fake_type) < 0 || native_make_keys(state) < 0 ||
-        spy_add_popped_kinds(module) < 0 || spy_add_fake_kinds(module) < 0)
+        spy_add_popped_kinds(module) < 0 || spy_add_fake_kinds(module) < 0 ||
+        PyModule_AddIntConstant(module, "MAX_PAYLOAD", SERIATIM_MAX_PAYLOAD) < 0)
         return -1;
     return PyModule_AddStringConstant(module, "version", seriatim_version());
 }

@@ -207,13 +207,15 @@ size_t seriatim_split(size_t shards, size_t nodes, size_t node, size_t threads, 
 
 /* ---- Client: push ------------------------------------------------------------------------- */
 
+#define SERIATIM_MAX_PAYLOAD 1048576 /* bytes of a payload, unless the options of a client have another limit */
+
 /* Options of a client or a node. Strings are only read during the call that takes the struct. */
 typedef struct seriatim_options {
     const seriatim_allocator
         *allocator;   /* NULL: the default. It must outlive the object; the allocator of a runner must be thread-safe */
     const char *ns;   /* the namespace, with which every key begins; NULL: "seriatim" */
     const char *name; /* CLIENT SETNAME; NULL: none */
-    size_t max_payload;   /* bytes of a payload, at most 128 MiB; 0: 1 MiB */
+    size_t max_payload;   /* bytes of a payload, at most 128 MiB; 0: SERIATIM_MAX_PAYLOAD */
     const char *url_from; /* the setting or variable that holds the URL, for the error of a URL that is wrong, or of a
                              Redis that cannot be reached; NULL: the error names none */
 } seriatim_options;
@@ -604,8 +606,8 @@ int seriatim_delivery_release(seriatim_delivery *delivery, size_t i);
 /*
  * The id has neither ended nor failed: what is left of it waits for `seconds` (0 to 100 years), as after a failure,
  * with the retry_count that it has. payload: the bytes that the first payload that is left becomes, copied here, at
- * most 1 MiB; it keeps its score and its arrival. NULL: it stays. OK, NOMEM, or INVALID: seconds, len or i is out of
- * range, and the outcome is what it was.
+ * most SERIATIM_MAX_PAYLOAD; it keeps its score and its arrival. NULL: it stays. OK, NOMEM, or INVALID: seconds, len or
+ * i is out of range, and the outcome is what it was.
  */
 int seriatim_delivery_snooze(seriatim_delivery *delivery, size_t i, double seconds, const char *payload, size_t len);
 /*
@@ -679,8 +681,8 @@ typedef enum seriatim_popped_kind {
     /* The run goes on, and must be acknowledged within `seconds` from now. */
     SERIATIM_POPPED_EXTEND,
     /*
-     * Hands the id back, due after `seconds`. No failure is counted. `text`, at most 1 MiB, becomes the first payload
-     * that is left, unless its data is NULL.
+     * Hands the id back, due after `seconds`. No failure is counted. `text`, at most SERIATIM_MAX_PAYLOAD, becomes the
+     * first payload that is left, unless its data is NULL.
      */
     SERIATIM_POPPED_SNOOZE,
     /* The run goes on. The first `payload_count` payloads of the delivery are done whatever becomes of the others. */

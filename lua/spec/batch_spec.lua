@@ -332,6 +332,7 @@ describe("a delivery", function()
         function() batch:checkpoint("a", 0.5) end,
         function() batch:snooze("a", -1) end,
         function() batch:snooze("a", 1, { payloads = 1 }) end,
+        function() batch:snooze("a", 1, { payload = ("x"):rep(1048575) }) end,
       } do
         refused[#refused + 1] = select(2, pcall(call))
       end
@@ -343,6 +344,7 @@ describe("a delivery", function()
     assert.matches("count must be an integer", refused[3])
     assert.matches("seconds must be a number", refused[4])
     assert.matches("unknown option 'payloads'", refused[5])
+    assert.matches("payload is 1048577 bytes long; at most 1048576 are allowed: store it elsewhere and pass its key$", refused[6])
   end)
 
   it("is settled at once, whatever user code does", function()

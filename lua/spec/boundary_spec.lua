@@ -1,6 +1,7 @@
 -- F9, F32: whatever way user code takes to leave, it is the failure of that job alone.
 
 local seriatim = require "seriatim"
+local batches = require "seriatim.server.batch"
 local jobs = require "support.jobs"
 local suite = require "support.suite"
 local ways = require "support.ways"
@@ -142,6 +143,23 @@ describe("a batch", function()
     jobs.eventually(function() return recorder:metrics().retries == 2 end)
     local found = recorder.queries:fetch { "a", "b", "c" }
     assert.same({ "a", "shared", "c", "own" }, { found[1].id, found[1].error, found[2].id, found[2].error })
+  end)
+
+  it("F32 an outcome that cannot be recorded is a failure of its id alone", function()
+    local recorder = jobs.worker("Spoiled", function(_, batch)
+      batch:fail("a", "boom")
+      batch:snooze("b", 1)
+      batch:done("c")
+      batch:snooze("d", 60)
+      batches.outcome(batch, "b").payload = ("x"):rep(1048577)
+    end, { batch_size = 9, shards_count = 1, retry_in = gives(setmetatable({}, { __tostring = raise })) })
+    recorder:perform_async { { id = "a" }, { id = "b" }, { id = "c" }, { id = "d" } }
+    jobs.serve(recorder)
+    jobs.eventually(function() return jobs.includes(recorder:metrics(), { processed = 1, failed = 2, busy = 0 }) end)
+    local found = recorder.queries:fetch { "a", "b", "d" }
+    assert.same({ 0, 0, -1 }, { found[1].retry_count, found[2].retry_count, found[3].retry_count })
+    assert.is_true(found[1].error ~= nil and found[2].error ~= nil)
+    assert.equal(1, #jobs.recorded(recorder))
   end)
 
   it("gives fences that rise, scores, contexts and the retry count", function()

@@ -324,6 +324,7 @@ describe("seriatim.testing", function()
     assert.same({ 4, { 1, 2 }, { { a = "b" } }, "before" },
       { batch:retry_count(1), batch:scores(1), batch:contexts(2), batch:error(3) })
     suite.raises("the id has 2 in this batch", function() batch:checkpoint(1, 3) end)
+    suite.raises("payload is 1048577 bytes long", function() batch:snooze(1, 0, { payload = ("x"):rep(1048575) }) end)
     assert.same({ 9 }, testing.batch(orders, { [1] = { 1 } }, { scores = { ["1"] = { 9 } } }):scores(1))
     suite.raises("batch must be a batch of seriatim.testing.batch", function() testing.reported({}) end)
   end)

@@ -19,6 +19,7 @@
 
 ---@class seriatim.native
 ---@field version string
+---@field max_payload integer  bytes
 ---@field null lightuserdata  JSON's null; NULL, as cjson.null is
 ---@field array_mt table  the metatable of lists, also of empty ones
 local native = {}

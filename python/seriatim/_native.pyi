@@ -5,6 +5,9 @@ from typing import Any, Final, Literal, TypedDict, Union
 
 version: Final[str]
 
+MAX_PAYLOAD: Final[int]
+"""Bytes."""
+
 Id = Union[str, bytes]
 """An id as it is handed out: str where its bytes are UTF-8, else bytes."""
 

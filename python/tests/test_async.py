@@ -377,6 +377,7 @@ def test_checkpoints_and_snoozes_that_cannot_be_are_refused() -> None:
             lambda: batch.checkpoint(1, True),
             lambda: batch.snooze(1, -1),
             lambda: batch.snooze(1, 1, payload={1}),
+            lambda: batch.snooze(1, 1, payload="x" * 1_048_575),
         ]
         for call in calls:
             with pytest.raises(seriatim.Invalid) as error:
@@ -386,9 +387,10 @@ def test_checkpoints_and_snoozes_that_cannot_be_are_refused() -> None:
     made = worker("Refused", perform)
     made.perform_async([{"id": 1}])
     serve(made)
-    eventually(lambda: len(refused) == 5)
+    eventually(lambda: len(refused) == 6)
     assert "no id '2'" in refused[0]
     assert refused[1] == "checkpoint of 2 payloads: the id has 1 in this batch"
     assert refused[2].startswith("count must be an int")
     assert refused[3].startswith("seconds must be a number")
     assert refused[4].startswith("payload")
+    assert refused[5] == "payload is 1048577 bytes long; at most 1048576 are allowed: store it elsewhere and pass its key"

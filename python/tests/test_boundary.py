@@ -21,6 +21,7 @@ from typing import Any
 import pytest
 
 import seriatim
+from seriatim._server.batch import Snooze
 from support.jobs import eventually, includes, runs, serve, worker
 
 
@@ -142,6 +143,35 @@ def assert_counted(recorder: Any, message: str) -> None:
     assert [record["retry_count"] for record in records] == [0] * MANY
     for record in records:
         assert re.search(message, record.get("error", "")), record
+
+
+class Unprintable(str):
+    def __str__(self) -> str:
+        raise RuntimeError("no text")
+
+
+@pytest.mark.parametrize("is_async", [False, True])
+def test_f32_an_outcome_that_cannot_be_recorded_is_a_failure_of_its_id_alone(is_async: bool) -> None:
+    seriatim.format_error = lambda error: Unprintable("text")
+
+    def report(batch: Any) -> None:
+        batch._outcomes["a"] = Snooze(1.0, b"x" * 1_048_577)
+        batch.fail("b", ValueError("boom"))
+        batch.done("c")
+        batch.snooze("d", 60)
+
+    async def report_async(payloads_by_id: Any, batch: Any) -> None:
+        report(batch)
+
+    perform = report_async if is_async else lambda payloads_by_id, batch: report(batch)
+    recorder = worker("Spoiled", perform, shards_count=1, batch_size=9, retry_in=lambda self, count: 60)
+    recorder.perform_async([{"id": id} for id in "abcd"])
+    serve(recorder, threads=1)
+    eventually(lambda: recorder.metrics["processed"] == 1 and recorder.metrics["busy"] == 0)
+    records = {record["id"]: record for record in recorder.queries.fetch(list("abcd"))}
+    assert {id: record["retry_count"] for id, record in records.items()} == {"a": 0, "b": 0, "d": -1}
+    assert "Invalid" in records["a"]["error"] and "no text" in records["b"]["error"]
+    assert recorder.runs.qsize() == 1
 
 
 async def cancelled() -> None:

@@ -522,6 +522,8 @@ def test_r_test_12_a_batch_remembers_what_perform_reported() -> None:
     assert (batch.retry_count(1), batch.scores(1), batch.contexts(2), batch.error(3)) == (4, [1.0, 2.0], [{"a": "b"}], "before")
     with pytest.raises(Invalid, match="the id has 2"):
         batch.checkpoint(1, 3)
+    with pytest.raises(Invalid, match="payload is 1048577 bytes long"):
+        batch.snooze(1, 0, payload="x" * 1_048_575)
     assert testing.batch(orders, {1: [1]}, scores={"1": [9]}).scores("1") == [9.0]
 
 

@@ -147,6 +147,23 @@ RSpec.describe "the error boundary" do
     runs(recorder, 3)
   end
 
+  it "F32 fails an id alone whose outcome cannot be recorded" do
+    recorder = worker("Spoiled", batch_size: 9, shards_count: 1) do |_, batch|
+      batch.snooze("a", 1)
+      batch.outcome("a").payload = "x" * 1_048_577
+      batch.fail("b", "boom")
+      batch.done("c")
+      batch.snooze("d", 60)
+    end
+    recorder.define_singleton_method(:retry_in) { |_| 60 }
+    recorder.perform_async(%w[a b c d].map { |id| { id: id } })
+    serve(recorder, threads: 1)
+    eventually { recorder.metrics.values_at(:processed, :failed, :busy) == [1, 2, 0] }
+    records = recorder.queries.fetch(%w[a b c d]).to_h { |record| [record[:id], record.values_at(:retry_count, :error)] }
+    expect(records).to match("a" => [0, /Invalid/], "b" => [0, "boom"], "d" => [-1, nil])
+    expect(recorder.runs.size).to eq(1)
+  end
+
   it "hands back what still runs when the time is up, its retry_count unchanged" do
     begun = Thread::Queue.new
     recorder = worker("Slow") { (begun << true) && sleep(30) }

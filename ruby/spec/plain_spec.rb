@@ -121,7 +121,7 @@ RSpec.describe "deliveries for which nothing but perform is called" do
     refused = Thread::Queue.new
     taking = worker("Refused", shards_count: 1) do |_payloads, batch|
       calls = [-> { batch.checkpoint("b", 1) }, -> { batch.checkpoint("a", 2) }, -> { batch.checkpoint("a", 0.5) }, -> { batch.snooze("a", -1) },
-               -> { batch.snooze("a", 1, payloads: 1) }]
+               -> { batch.snooze("a", 1, payloads: 1) }, -> { batch.snooze("a", 1, payload: "x" * 1_048_575) }]
       calls.each do |call|
         call.call
         refused << "nothing"
@@ -131,9 +131,10 @@ RSpec.describe "deliveries for which nothing but perform is called" do
     end
     taking.perform_async([{ id: "a" }])
     serve(taking, threads: 1)
-    expect(Array.new(5) { refused.pop }).to match(
+    expect(Array.new(6) { refused.pop }).to match(
       [/the batch holds no id "b"/, /checkpoint of 2 payloads: the id has 1 in this batch/, /count must be an Integer/,
-       /seconds must be a number of seconds/, /unknown keyword: :payloads/]
+       /seconds must be a number of seconds/, /unknown keyword: :payloads/,
+       /\Apayload is 1048577 bytes long; at most 1048576 are allowed: store it elsewhere and pass its key\z/]
     )
   end
 

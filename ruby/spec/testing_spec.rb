@@ -203,6 +203,7 @@ RSpec.describe "Seriatim.testing!" do
                                      failed: { "2" => "no" }, finished: ["3"], extended: 5.0)
     expect([batch.retry_count(1), batch.scores(1), batch.contexts(2)]).to eq([4, [1.0, 2.0], [{ "a" => "b" }]])
     expect { batch.checkpoint(1, 3) }.to raise_error(Seriatim::Invalid)
+    expect { batch.snooze(1, 0, payload: "x" * 1_048_575) }.to raise_error(Seriatim::Invalid, /payload is 1048577 bytes long/)
   end
 
   describe "push_to" do

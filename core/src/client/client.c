@@ -34,7 +34,7 @@ static int client_init(seriatim_client *c, const seriatim_options *options, seri
     if (options->max_payload > CLIENT_MAX_PAYLOAD)
         return srt_fail(error, SERIATIM_INVALID, "max_payload must be at most %lu bytes",
                         (unsigned long)CLIENT_MAX_PAYLOAD);
-    c->max_payload = options->max_payload ? options->max_payload : (size_t)1024 * 1024;
+    c->max_payload = options->max_payload ? options->max_payload : SERIATIM_MAX_PAYLOAD;
     if (options->name && *options->name)
         srt_bytes_add(&c->name, options->name, strlen(options->name) + 1);
     if (srt_cluster_init(&c->cluster, c->mem) != SERIATIM_OK || c->name.failed)

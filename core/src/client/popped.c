@@ -5,7 +5,6 @@
 #include <string.h>
 
 #define POPPED_ERROR 65536 /* bytes of an error that are kept */
-#define POPPED_PAYLOAD ((size_t)1024 * 1024)
 #define POPPED_REJECTS 250 /* payloads of a call */
 
 typedef struct popped_state {
@@ -145,7 +144,7 @@ static int popped_keep_key(popped_state *p, const seriatim_popped_outcome *outco
 
 static int popped_keep_text(popped_state *p, const seriatim_popped_outcome *outcome)
 {
-    size_t most = p->kind == SERIATIM_POPPED_SNOOZE ? POPPED_PAYLOAD : POPPED_ERROR, len = outcome->text.len;
+    size_t most = p->kind == SERIATIM_POPPED_SNOOZE ? SERIATIM_MAX_PAYLOAD : POPPED_ERROR, len = outcome->text.len;
     p->text.len = outcome->text.data ? (len < most ? len : most) : 0;
     p->text.data = srt_arena_copy(&p->memory, p->text.len ? outcome->text.data : "", p->text.len);
     return p->text.data ? SERIATIM_OK : SERIATIM_NOMEM;
@@ -166,8 +165,9 @@ static int popped_check(seriatim_client *c, const seriatim_popped_outcome *o)
         return srt_fail(&c->error, SERIATIM_INVALID, "payloads are missing");
     if (o->kind == SERIATIM_POPPED_REJECT && o->payload_count > POPPED_REJECTS)
         return srt_fail(&c->error, SERIATIM_INVALID, "at most %d payloads are rejected at once", POPPED_REJECTS);
-    if (o->kind == SERIATIM_POPPED_SNOOZE && o->text.len > POPPED_PAYLOAD)
-        return srt_fail(&c->error, SERIATIM_INVALID, "a payload must be at most 1 MiB");
+    if (o->kind == SERIATIM_POPPED_SNOOZE && o->text.len > SERIATIM_MAX_PAYLOAD)
+        return srt_fail(&c->error, SERIATIM_INVALID, "payload is %lu bytes long; at most %d are allowed",
+                        (unsigned long)o->text.len, SERIATIM_MAX_PAYLOAD);
     return SERIATIM_OK;
 }
 

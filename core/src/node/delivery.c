@@ -92,13 +92,11 @@ static int64_t seconds_to_us(double seconds)
     return (int64_t)((seconds < SRT_CENTURY_SECONDS ? seconds : SRT_CENTURY_SECONDS) * 1e6);
 }
 
-#define MAX_PAYLOAD ((size_t)1024 * 1024)
-
 int seriatim_delivery_snooze(seriatim_delivery *d, size_t i, double seconds, const char *payload, size_t len)
 {
     srt_job *job;
     char *text;
-    if (i >= d->count || !(seconds >= 0 && seconds <= SRT_CENTURY_SECONDS) || (payload && len > MAX_PAYLOAD))
+    if (i >= d->count || !(seconds >= 0 && seconds <= SRT_CENTURY_SECONDS) || (payload && len > SERIATIM_MAX_PAYLOAD))
         return SERIATIM_INVALID;
     job = d->jobs[i];
     text = outcome_reserve(job, payload ? len : 0);

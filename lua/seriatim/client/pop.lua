@@ -140,7 +140,7 @@ function methods:snooze(seconds, options)
   validate.seconds("seconds", seconds, 0, LONGEST_DELAY)
   local payload = validate.options(options, { "payload" }).payload
   if payload ~= nil then
-    payload = state.codec.dump(payload, "payload")
+    payload = validate.payload_bytes("payload", state.codec.dump(payload, "payload"))
   end
   return report(self.token, "snooze", seconds, payload)
 end

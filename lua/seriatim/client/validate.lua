@@ -98,6 +98,18 @@ function validate.seconds(field, value, low, high)
   return validate.refuse(field, ("a number of seconds from %.14g to %.14g"):format(low, high), value)
 end
 
+---What a codec has made of a payload.
+---@param field string
+---@param bytes string
+---@return string
+function validate.payload_bytes(field, bytes)
+  if #bytes > native.max_payload then
+    local text = "%s is %d bytes long; at most %d are allowed: store it elsewhere and pass its key"
+    errors.misuse(text:format(field, #bytes, native.max_payload))
+  end
+  return bytes
+end
+
 ---@param field string
 ---@param value any
 ---@param words string[]

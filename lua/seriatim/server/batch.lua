@@ -131,7 +131,8 @@ function methods:flush()
 end
 
 ---The id has neither ended nor failed when the call ends: what is left of it waits for `seconds`, as after a failure, but
----nothing is counted, and retry_count stays.
+---nothing is counted, and retry_count stays. Raises misuse when the batch does not hold the id, and for a payload of more than 1 MiB
+---as it is stored.
 ---@param id seriatim.Id
 ---@param seconds number
 ---@param options { payload: any }?  payload: what the first payload that is left becomes, as perform_async takes it; it keeps its
@@ -145,7 +146,7 @@ function methods:snooze(id, seconds, options)
   end
   local payload = options and options.payload
   if payload ~= nil then
-    payload = rawget(self, "worker"):payload_codec().dump(payload, "payload")
+    payload = validate.payload_bytes("payload", rawget(self, "worker"):payload_codec().dump(payload, "payload"))
   end
   report(self, id, { snooze = seconds, payload = payload })
 end

@@ -251,14 +251,31 @@ end
 function Execution:conclude(failure)
   local places, outcomes = self:places_by_id(), self.outcomes or {}
   for _, id in ipairs(self:list()) do
-    local outcome = outcomes[id] or failure
-    if outcome == nil or outcome == batches.DONE then
-      self.delivery:done(places[id])
-    elseif outcome.snooze then
-      self.delivery:snooze(places[id], outcome.snooze, outcome.payload)
-    else
-      self:fail(places[id], outcome)
-    end
+    self:settle_id(places[id], outcomes[id] or failure)
+  end
+end
+
+local function report(self, place, outcome)
+  if outcome == nil or outcome == batches.DONE then
+    errors.must(self.delivery:done(place))
+  elseif type(outcome) == "table" and outcome.snooze then
+    errors.must(self.delivery:snooze(place, outcome.snooze, outcome.payload))
+  else
+    self:fail(place, outcome)
+  end
+end
+
+---What is raised here is a failure of this id alone; without an outcome the core would hand it out again at once.
+function Execution:settle_id(place, outcome)
+  local reported, raised = pcall(report, self, place, outcome)
+  if reported then
+    return
+  end
+  local row, text = self:row(place), log.describe(raised)
+  local count = row.retry_count + 1
+  if self.delivery:fail(place, stored_error.of(text, self.worker.queue_name), native.back_off(count)) then
+    self:note_failure(raised)
+    self:log_failure(place, text, { id = row.id, n = count })
   end
 end
 
@@ -313,7 +330,7 @@ end
 
 function Execution:died(text)
   for place = 1, self.delivery:size() do
-    self:fail(place, text)
+    self:settle_id(place, text)
   end
 end
 

@@ -137,7 +137,8 @@ class Delivery:
 
     def snooze(self, seconds: float | timedelta, *, payload: Any = _NO_PAYLOAD) -> None:
         """
-        Hands the id back, to come again after `seconds`. No failure is counted. Raises Stale.
+        Hands the id back, to come again after `seconds`. No failure is counted. Raises Stale, and Invalid for a payload of more than
+        1 MiB as it is stored.
 
         payload: what the first payload that is left becomes, as perform_async takes it. Not given: it stays as it is.
         """
@@ -183,7 +184,7 @@ class Delivery:
 
     def _snoozed(self, seconds: float | timedelta, payload: Any) -> Report:
         wait = validate.delay("seconds", seconds)
-        data = None if payload is _NO_PAYLOAD else self._codec.dump(payload, "payload")
+        data = None if payload is _NO_PAYLOAD else validate.payload_bytes("payload", self._codec.dump(payload, "payload"))
         return _native.POPPED_SNOOZE, wait, data, None
 
     def _checked(self, count: int) -> Report:

@@ -6,12 +6,10 @@ import inspect
 from collections.abc import AsyncGenerator, Awaitable, Callable, Generator, Sequence
 from datetime import timedelta
 from functools import partial
-from typing import TYPE_CHECKING, Any, SupportsFloat, TypeVar
+from typing import Any, SupportsFloat, TypeVar
 
+from .. import _native
 from .._errors import Invalid, UsageError
-
-if TYPE_CHECKING:
-    from .. import _native
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -45,6 +43,14 @@ def delay(field: str, value: Any) -> float:
     """How long an id that comes back waits: seconds, also of a timedelta."""
     given = value.total_seconds() if isinstance(value, timedelta) else value
     return float(seconds(field, given, 0.0, LONGEST_DELAY))
+
+
+def payload_bytes(field: str, data: bytes) -> bytes:
+    """What a codec has made of a payload."""
+    if len(data) <= _native.MAX_PAYLOAD:
+        return data
+    most = _native.MAX_PAYLOAD
+    raise Invalid(f"{field} is {len(data)} bytes long; at most {most} are allowed: store it elsewhere and pass its key")
 
 
 def time_to_run(field: str, value: Any) -> float:

@@ -121,11 +121,14 @@ class Batch(Mapping[Id, list[Any]]):
         """
         The id has neither ended nor failed when the call ends: what is left of it waits for `seconds`, as after a failure, but
         nothing is counted, and retry_count stays. payload: what the first payload that is left becomes, as perform_async takes
-        it; it keeps its place in the order. Not given: it stays as it is.
+        it; it keeps its place in the order. Not given: it stays as it is. Raises Invalid when the batch does not hold the id, and
+        for a payload of more than 1 MiB as it is stored.
         """
         known = self._known(id)
         wait = validate.delay("seconds", seconds)
-        data = None if payload is _NO_PAYLOAD else self._worker._payload_codec().dump(payload, "payload")
+        data = None
+        if payload is not _NO_PAYLOAD:
+            data = validate.payload_bytes("payload", self._worker._payload_codec().dump(payload, "payload"))
         self._outcomes[known] = Snooze(wait, data)
 
     def extend(self, seconds: float) -> None:

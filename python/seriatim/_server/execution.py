@@ -258,13 +258,26 @@ class Execution:
         for place, row in enumerate(self._all_rows()):
             if self._places is not None and row[0] not in self._places:
                 continue
-            outcome = error if self._batch is None else self._batch._outcome(row[0], error)
+            self._settle_id(place, error if self._batch is None else self._batch._outcome(row[0], error))
+
+    def _settle_id(self, place: int, outcome: object) -> None:
+        """What raises here is a failure of this id alone; without an outcome the core would hand it out again at once."""
+        try:
             if outcome is None or outcome is DONE:
                 self._delivery.done(place)
             elif isinstance(outcome, Snooze):
                 self._delivery.snooze(place, outcome.seconds, outcome.payload)
             else:
                 self._fail(place, outcome)
+        except BaseException as raised:
+            self._fail_plainly(place, raised)
+
+    def _fail_plainly(self, place: int, error: BaseException) -> None:
+        """As _fail, without the hooks of the worker."""
+        id, _, retry_count = self._all_rows()[place][:3]
+        count = retry_count + 1
+        self._delivery.fail(place, self._stored_error(_log.describe(error)), _native.back_off(count))
+        self._log_failure(place, error, id=id, n=count)
 
     def _fail(self, place: int, error: object) -> None:
         id, _, retry_count = self._all_rows()[place][:3]
@@ -307,7 +320,7 @@ class Execution:
 
     def _died(self) -> None:
         for place in range(len(self._delivery)):
-            self._fail(place, WORKER_DIED)
+            self._settle_id(place, WORKER_DIED)
 
     def _exhausted(self) -> None:
         jobs = [self._exhausted_job(row) for row in self._all_rows()]

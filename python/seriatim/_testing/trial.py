@@ -35,6 +35,10 @@ class Attempt(Execution):
         self._remember(error)
         super()._fail(place, error)
 
+    def _fail_plainly(self, place: int, error: BaseException) -> None:
+        self._remember(error)
+        super()._fail_plainly(place, error)
+
     def _reject(self, place: int, broken: list[int], error: BaseException) -> None:
         self._remember(error)
         super()._reject(place, broken, error)

@@ -110,6 +110,7 @@ RUBY_FUNC_EXPORTED void Init_seriatim_native(void)
     rb_gc_register_mark_object(srb_native);
     rb_define_singleton_method(srb_native, "version", native_version, 0);
     rb_define_singleton_method(srb_native, "generation", native_generation, 0);
+    rb_define_const(srb_native, "MAX_PAYLOAD", INT2FIX(SERIATIM_MAX_PAYLOAD));
     if (pthread_atfork(NULL, NULL, native_forked) != 0)
         rb_memerror();
     srb_init_definitions();

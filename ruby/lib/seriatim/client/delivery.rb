@@ -78,10 +78,12 @@ module Seriatim
 
     # Hands the id back, to come again after `seconds`. No failure is counted.
     # @param payload what the first payload that is left becomes, as perform_async takes it. Not given: it stays as it is
+    # @raise [Invalid] the payload has more than 1 MiB as it is stored
     # @raise [Stale]
     def snooze(seconds, payload: NO_PAYLOAD)
       wait = Validate.delay("seconds", seconds)
-      report(:snooze, wait, payload.equal?(NO_PAYLOAD) ? nil : @codec.dump(payload, "payload"))
+      bytes = Validate.payload_bytes("payload", @codec.dump(payload, "payload")) unless payload.equal?(NO_PAYLOAD)
+      report(:snooze, wait, bytes)
     end
 
     # Hands the id back, due as it was. No failure is counted.

@@ -29,6 +29,13 @@ module Seriatim
 
     def time_to_run(field, value) = seconds(field, value, 0.0..31_536_000.0).to_f
 
+    # What a codec has made of a payload.
+    def payload_bytes(field, bytes)
+      return bytes if bytes.bytesize <= Native::MAX_PAYLOAD
+
+      raise Invalid, "#{field} is #{bytes.bytesize} bytes long; at most #{Native::MAX_PAYLOAD} are allowed: store it elsewhere and pass its key"
+    end
+
     def wait_replicas(count) = integer("wait_replicas", count, 0..1000)
     def wait_timeout(seconds) = seconds("wait_timeout", seconds, 0.001..10.0)
     def push_timeout(seconds) = seconds("push_timeout", seconds, 0.1..50.0)

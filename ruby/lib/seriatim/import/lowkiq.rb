@@ -12,11 +12,10 @@ module Seriatim
     # at once: each record is added once, in the order in which it was taken.
     class Lowkiq
       LONGEST = 100 * 365 * 86_400 # seconds from now; a later time becomes this one
-      MAX_PAYLOAD = 1_048_576
       MAX_ERROR = 65_536
       IDLE = 1 # seconds between two looks, with --watch
       COUNTS = %i[waiting retrying in_process dead orphans without_payload payloads known refused].freeze
-      private_constant :LONGEST, :MAX_PAYLOAD, :MAX_ERROR, :IDLE
+      private_constant :LONGEST, :MAX_ERROR, :IDLE
 
       # @return [Hash{Symbol => Integer}] records by kind; payloads; known: records that an earlier import had added; without_payload: ids in
       #   an index of Lowkiq that have no payload
@@ -163,7 +162,8 @@ module Seriatim
 
       def converted(bytes)
         bytes = @convert.call(bytes) if @convert
-        bytes.bytesize <= MAX_PAYLOAD ? bytes : raise(Invalid, "a payload has #{bytes.bytesize} bytes; it must have at most #{MAX_PAYLOAD}")
+        most = Native::MAX_PAYLOAD
+        bytes.bytesize <= most ? bytes : raise(Invalid, "a payload has #{bytes.bytesize} bytes; it must have at most #{most}")
       rescue StandardError, ScriptError => e
         raise e.is_a?(Invalid) ? e : Invalid.new("its payload cannot be converted: #{Log.brief(e)}")
       end

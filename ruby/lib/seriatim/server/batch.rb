@@ -85,11 +85,12 @@ module Seriatim
     # nothing is counted, and retry_count stays.
     # @param payload what the first payload that is left becomes, as perform_async takes it; it keeps its place in the order.
     #   Not given: it stays as it is
+    # @raise [Invalid] the batch does not hold the id; the payload has more than 1 MiB as it is stored
     def snooze(id, seconds, **payload)
       unknown = payload.keys - [:payload]
       raise ArgumentError, "unknown keyword: #{unknown.first.inspect}" unless unknown.empty?
 
-      bytes = @worker.payload_codec.dump(payload[:payload], "payload") if payload.key?(:payload)
+      bytes = Validate.payload_bytes("payload", @worker.payload_codec.dump(payload[:payload], "payload")) if payload.key?(:payload)
       report(id, Snooze.new(Validate.delay("seconds", seconds), bytes))
     end
 

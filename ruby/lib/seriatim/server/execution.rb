@@ -179,7 +179,7 @@ module Seriatim
       until @left.empty?
         id = @left.first
         outcome = @batch&.outcome(id) || error || :done
-        settle_id(place_of(id), outcome)
+        isolate(place_of(id)) { settle_id(place_of(id), outcome) }
         @left.shift
       end
     ensure
@@ -192,6 +192,20 @@ module Seriatim
       when Snooze then @delivery.snooze(place, outcome.seconds, outcome.payload)
       else fail_id(place, outcome, @delivery.elapsed)
       end
+    end
+
+    # What the block raises is a failure of this id alone; without an outcome the core would hand it out again at once.
+    def isolate(place)
+      yield
+    rescue Exception => e # rubocop:disable Lint/RescueException
+      fail_plainly(place, e)
+    end
+
+    # As fail_id, without the worker's hooks.
+    def fail_plainly(place, error)
+      count = rows[place][2] + 1
+      @delivery.fail(place, stored_error(Log.describe(error)), backoff(count))
+      log_failure(place, error, id: rows[place][0], n: count)
     end
 
     # Fails the ids that have no outcome yet: there are some only where a hook ended this very thread. dump_error may end it again.
@@ -259,7 +273,7 @@ module Seriatim
     def died
       @left = rows.map(&:first)
       until @left.empty?
-        fail_id(place_of(@left.first), DIED)
+        isolate(place_of(@left.first)) { fail_id(place_of(@left.first), DIED) }
         @left.shift
       end
     ensure

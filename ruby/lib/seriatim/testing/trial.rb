@@ -26,6 +26,11 @@ module Seriatim
           @failure ||= error
           super
         end
+
+        def fail_plainly(place, error)
+          @failure ||= error
+          super
+        end
       end
 
       Reference = Struct.new(:module) do

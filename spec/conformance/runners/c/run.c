@@ -141,6 +141,18 @@ static void must_answer(int wanted, int status, seen_job *job)
         job->wrong = seriatim_status_text(status);
 }
 
+static void too_long_turn(seriatim_delivery *d, seen_job *job)
+{
+    const value *length = value_get(job->turn, "too_long");
+    size_t len = length ? (size_t)length->number : 0;
+    char *payload = len ? malloc(len) : NULL;
+    if (!payload)
+        return;
+    memset(payload, 'x', len);
+    must_answer(SERIATIM_INVALID, seriatim_delivery_snooze(d, job->place, 0, payload, len), job);
+    free(payload);
+}
+
 static void checkpoint_turn(run *r, seriatim_delivery *d, seen_job *job)
 {
     const value *count = value_get(job->turn, "checkpoint"), *too_many = value_get(job->turn, "too_many");
@@ -169,6 +181,7 @@ static void take_turn(run *r, seriatim_delivery *d, const call *c, seen_job *job
     const value *steps = value_get(job->turn, "steps"), *extend = value_get(job->turn, "extend"),
                 *sleep = value_get(job->turn, "sleep");
     size_t i;
+    too_long_turn(d, job);
     checkpoint_turn(r, d, job);
     if (steps)
         steps_run(r->scenario, steps, r->where);

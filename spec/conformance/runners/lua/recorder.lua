@@ -69,6 +69,10 @@ local function checkpoint(batch, id, turn)
   if turn.too_many then
     assert(not pcall(batch.checkpoint, batch, id, turn.too_many), "the checkpoint is expected to be refused")
   end
+  if turn.too_long then
+    local options = { payload = ("x"):rep(turn.too_long) }
+    assert(not pcall(batch.snooze, batch, id, 0, options), "the snooze is expected to be refused")
+  end
   if turn.checkpoint then
     assert(batch:checkpoint(id, turn.checkpoint))
     assert(batch:flush())

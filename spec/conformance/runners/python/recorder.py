@@ -91,6 +91,8 @@ class Recorder(seriatim.Worker):
     def _take(self, watch: Watch, batch: seriatim.Batch, id: Any, turn: dict[str, Any]) -> None:
         if "too_many" in turn:
             _must_raise(seriatim.Invalid, lambda: batch.checkpoint(id, turn["too_many"]))
+        if "too_long" in turn:
+            _must_raise(seriatim.Invalid, lambda: batch.snooze(id, 0, payload="x" * turn["too_long"]))
         if "checkpoint" in turn:
             batch.checkpoint(id, turn["checkpoint"])
             batch.flush()

@@ -85,6 +85,7 @@ module Conformance
 
     def checkpoint(batch, id, turn)
       must_raise(Seriatim::Invalid) { batch.checkpoint(id, turn["too_many"]) } if turn["too_many"]
+      must_raise(Seriatim::Invalid) { batch.snooze(id, 0, payload: "x" * turn["too_long"]) } if turn["too_long"]
       return unless turn["checkpoint"]
 
       batch.checkpoint(id, turn["checkpoint"])
