@@ -272,6 +272,18 @@ static int deliveries_advance(lua_State *L)
     return 1;
 }
 
+static int deliveries_from(slu_source *source, size_t group, seriatim_shard shard, seriatim_delivery **delivery)
+{
+    int64_t now_us = srt_clock_us();
+    int status;
+    if (source->runner)
+        return seriatim_runner_take_from(source->runner, group, shard, delivery);
+    status = srt_node_take_from(source->node, group, shard, now_us / 1000, delivery);
+    if (status == SERIATIM_OK)
+        srt_delivery_taken(*delivery, now_us);
+    return status;
+}
+
 /* deliveries:take_from(group, worker, shard): as take, from that shard alone and at once */
 static int deliveries_take_from(lua_State *L)
 {
@@ -285,16 +297,32 @@ static int deliveries_take_from(lua_State *L)
         lua_pushboolean(L, 0);
         return 1;
     }
-    if (source->runner) {
-        status = seriatim_runner_take_from(source->runner, group, shard, &delivery);
-        if (status == SERIATIM_AGAIN)
-            seriatim_runner_clear(source->runner, group);
-    } else {
-        int64_t now_us = srt_clock_us();
-        status = srt_node_take_from(source->node, group, shard, now_us / 1000, &delivery);
-        if (status == SERIATIM_OK)
-            srt_delivery_taken(delivery, now_us);
+    status = deliveries_from(source, group, shard, &delivery);
+    if (status == SERIATIM_AGAIN && source->runner)
+        seriatim_runner_clear(source->runner, group);
+    return deliveries_taken(L, source, status, delivery);
+}
+
+/*
+ * deliveries:take_unscheduled(group, seconds): as take, but only what no scheduler chooses; if there is none, a runner
+ * waits, and the answer is nil.
+ */
+static int deliveries_take_unscheduled(lua_State *L)
+{
+    static const seriatim_shard no_shard = {0, SERIATIM_MAX_SHARDS};
+    slu_source *source = slu_source_of(L);
+    seriatim_delivery *delivery = NULL;
+    size_t group = deliveries_number(L, source);
+    int64_t deadline_ms = slu_deadline(L, 3);
+    int status;
+    slu_delivery_new(L);
+    if (!slu_source_enter(source)) {
+        lua_pushboolean(L, 0);
+        return 1;
     }
+    status = deliveries_from(source, group, no_shard, &delivery);
+    if (status == SERIATIM_AGAIN && source->runner && !runner_wait(L, source, group, deadline_ms))
+        status = SERIATIM_CLOSED;
     return deliveries_taken(L, source, status, delivery);
 }
 
@@ -465,6 +493,7 @@ const luaL_Reg slu_deliveries[] = {{"worker", slu_deliveries_worker},
                                    {"advance", deliveries_advance},
                                    {"event", deliveries_event},
                                    {"take_from", deliveries_take_from},
+                                   {"take_unscheduled", deliveries_take_unscheduled},
                                    {"pulse", deliveries_pulse},
                                    {"candidates", deliveries_candidates},
                                    {"quiet", deliveries_quiet},

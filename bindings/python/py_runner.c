@@ -312,6 +312,24 @@ static PyObject *runner_take_from(PyObject *object, PyObject *const *args, Py_ss
     return runner_taken(self, status, delivery);
 }
 
+/* runner.take_unscheduled(group, seconds): what no scheduler chooses; if there is none, waits and returns None. */
+static PyObject *runner_take_unscheduled(PyObject *object, PyObject *const *args, Py_ssize_t nargs)
+{
+    static const seriatim_shard no_shard = {0, SERIATIM_MAX_SHARDS};
+    spy_runner *self = (spy_runner *)object;
+    seriatim_delivery *delivery = NULL;
+    int64_t deadline_ms;
+    size_t group;
+    int status;
+    if (spy_arity("take_unscheduled", nargs, 2, 2) < 0 || !runner_with_group(self, args[0], &group) ||
+        spy_deadline(args, nargs, NULL, 1, &deadline_ms) < 0)
+        return NULL;
+    status = seriatim_runner_take_from(self->runner, group, no_shard, &delivery);
+    if (status == SERIATIM_AGAIN && deadline_ms != 0 && runner_wait(self, group, deadline_ms) < 0)
+        return NULL;
+    return runner_taken(self, status, delivery);
+}
+
 static PyObject *runner_candidate(const void *list, size_t i)
 {
     const seriatim_candidate *c = (const seriatim_candidate *)list + i;
@@ -487,6 +505,7 @@ static PyMethodDef runner_methods[] = {
     {"start", runner_start, METH_NOARGS, NULL},
     {"take", FAST(runner_take), METH_FASTCALL | METH_KEYWORDS, NULL},
     {"take_from", FAST(runner_take_from), METH_FASTCALL, NULL},
+    {"take_unscheduled", FAST(runner_take_unscheduled), METH_FASTCALL, NULL},
     {"candidates", FAST(runner_candidates), METH_FASTCALL, NULL},
     {"fileno", runner_fileno, METH_O, NULL},
     {"clear", runner_clear, METH_O, NULL},

@@ -873,7 +873,10 @@ typedef struct seriatim_candidate {
  * number.
  */
 size_t seriatim_runner_candidates(seriatim_runner *runner, size_t group, seriatim_candidate *list, size_t cap);
-/* Like seriatim_runner_take, but only from this shard. */
+/*
+ * Like seriatim_runner_take, but ids that are ready are taken only from this shard. With SERIATIM_MAX_SHARDS, a number
+ * that no shard has, only what no scheduler chooses is taken: ids in doubt and dead ids.
+ */
 int seriatim_runner_take_from(seriatim_runner *runner, size_t group, seriatim_shard shard,
                               seriatim_delivery **delivery);
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+
 import pytest
 
 import seriatim
@@ -33,6 +35,27 @@ def test_take_settles_the_given_delivery_first(redis: RedisServer) -> None:
         assert node.take(0, 0, second) is None
         node.clear(0)
         assert processed(redis, 2)
+
+
+def test_take_unscheduled_leaves_what_is_ready_to_the_scheduler(redis: RedisServer) -> None:
+    push(redis, row(b"a"))
+    with runner(redis) as node:
+        eventually(lambda: node.candidates(0, 10))
+        begun = time.monotonic()
+        assert node.take_unscheduled(0, 0) is None
+        node.clear(0)
+        assert node.take_unscheduled(0, 30) is None, "woken, because a take gives something"
+        assert time.monotonic() - begun < 20
+        ((worker, shard, _, _),) = node.candidates(0, 10)
+        delivery = node.take_from(0, worker, shard)
+        assert delivery is not None and delivery.ids() == ["a"]
+        delivery.done_all()
+        delivery.settle()
+        assert node.take_unscheduled(0, 0.05) is None
+        node.stop()
+        with pytest.raises(seriatim.Closed):
+            while True:
+                node.take_unscheduled(0, 1)
 
 
 def test_take_refuses_a_delivery_that_it_cannot_settle(redis: RedisServer) -> None:

@@ -102,6 +102,22 @@ RSpec.describe "scheduling" do
     runs(recorder, 3)
   end
 
+  it "holds back what an idle server gets, where a scheduler chooses nothing" do
+    asked = Thread::Queue.new
+    open = false
+    Seriatim.build_scheduler = -> { ->(list) { (asked << true) and (list.first if open) } }
+    recorder = worker("Held", shards_count: 1)
+    server = serve(recorder, threads: 2)
+    eventually { server.stats[:shards] == 1 }
+    sleep 0.3 # until its threads wait
+    recorder.perform_async([{ id: 1 }])
+    asked.pop
+    sleep 0.3
+    expect(recorder.runs).to be_empty
+    open = true
+    runs(recorder, 1)
+  end
+
   # What the scheduler chose last before each delivery, and the shard that ran then.
   def chosen_and_run(&change)
     chosen = []

@@ -46,14 +46,15 @@ function Source:take(reusable)
   if worker then
     return self.runner:take_from(self.group, worker, shard) or nil
   elseif worker == nil then
-    return self.runner:take(self.group, settings.poll_interval)
+    return self.runner:take_unscheduled(self.group, settings.poll_interval)
   end
   native.sleep(0.01)
   return nil
 end
 
 ---A worker's number and a shard, as the application's scheduler chose. nil: there is nothing to choose from, but the core may
----still have what no scheduler chooses: dead jobs to tell of, the end. false: it will not choose.
+---still have what no scheduler chooses: dead jobs to tell of, the end. What becomes ready while Source:take waits for that is for the
+---scheduler, which the next call asks. false: it will not choose.
 ---@return integer|false|nil worker
 ---@return integer? shard
 function Source:pick()

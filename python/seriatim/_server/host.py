@@ -52,10 +52,13 @@ class Source:
         return self._scheduled(patience)
 
     def _scheduled(self, patience: float | None) -> _native.Delivery | None:
-        """Without candidates the core may still have something that no scheduler chooses: dead jobs to tell of, the end."""
+        """
+        Without candidates the core may still have something that no scheduler chooses: dead jobs to tell of, the end. What becomes
+        ready during the wait is for the scheduler, which the next call asks.
+        """
         rows = self._runner.candidates(self.group, self._server._shards_count)
         if not rows:
-            return self._runner.take(self.group, settings.poll_interval if patience is None else patience)
+            return self._runner.take_unscheduled(self.group, settings.poll_interval if patience is None else patience)
         refs = self._server._refs
         candidates = [Candidate(refs[worker].worker, index, lag, size) for worker, index, lag, size in rows]
         place = self._choose(candidates)

@@ -471,6 +471,17 @@ static VALUE runner_take_from(VALUE self, VALUE group, VALUE pair)
     return runner_taken(delivery, box, seriatim_runner_take_from(runner, number, shard, &box->delivery));
 }
 
+/* runner.take_unscheduled(group) -> as take, but only what no scheduler chooses */
+static VALUE runner_take_unscheduled(VALUE self, VALUE group)
+{
+    static const seriatim_shard no_shard = {0, SERIATIM_MAX_SHARDS};
+    seriatim_runner *runner = runner_of(self);
+    size_t number = NUM2SIZET(group);
+    delivery_box *box;
+    VALUE delivery = delivery_new(self, &box);
+    return runner_taken(delivery, box, seriatim_runner_take_from(runner, number, no_shard, &box->delivery));
+}
+
 /* runner.candidates(group, cap) -> [[worker, shard, lag, size], ...] */
 static VALUE runner_candidates(VALUE self, VALUE group, VALUE cap)
 {
@@ -813,6 +824,7 @@ void srb_init_runner(void)
     rb_define_method(klass, "start", runner_start, 0);
     rb_define_method(klass, "take", runner_take, 1);
     rb_define_method(klass, "take_from", runner_take_from, 2);
+    rb_define_method(klass, "take_unscheduled", runner_take_unscheduled, 1);
     rb_define_method(klass, "candidates", runner_candidates, 2);
     rb_define_method(klass, "settle", runner_settle, 1);
     rb_define_method(klass, "advance", runner_advance, 2);

@@ -50,7 +50,7 @@ module Seriatim
     # Without candidates the core may still have something that no scheduler chooses: dead jobs to tell of, the end.
     def scheduled
       rows = @runner.candidates(@group, @server.shards_count)
-      return @runner.take(@group) if rows.empty?
+      return @runner.take_unscheduled(@group) if rows.empty?
 
       candidates = rows.map { |number, *rest| Schedulers::Candidate.new(@server.worker(number).module, *rest) }
       place = choose(candidates) or return
