@@ -936,7 +936,7 @@ typedef struct seriatim_runner_stats {
     size_t shards;    /* owned */
     size_t running;   /* ids that threads have taken */
     size_t claimed;   /* ids claimed that no thread has taken yet */
-    int connected;
+    int connected;    /* and Redis has answered a heartbeat within the last lease_time: else no id is handed out */
 } seriatim_runner_stats;
 seriatim_runner_stats seriatim_runner_stats_now(seriatim_runner *runner);
 

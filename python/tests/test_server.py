@@ -20,7 +20,9 @@ from typing import Any
 import pytest
 
 import seriatim
-from support.jobs import drained, eventually, runs, serve, worker
+from seriatim._server import server as server_module
+from seriatim._server.host import Host
+from support.jobs import drained, eventually, includes, runs, serve, worker
 from support.redis_server import RedisServer
 
 # ---- hooks
@@ -515,6 +517,54 @@ def test_a_lost_connection_does_not_end_the_server(redis: RedisServer) -> None:
         assert server.stop()
     finally:
         own.remove()
+
+
+@pytest.mark.parametrize("is_frozen", [False, True])
+def test_a_server_is_not_stalled_while_redis_is_away(is_frozen: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(server_module, "STALLED_SECONDS", 2)
+    own, gate = RedisServer(), threading.Event()
+    try:
+        seriatim.redis, seriatim.lease_time = own.url, 2
+        recorder = worker("Away", lambda payloads_by_id, batch: gate.wait(60), shards_count=1)
+        recorder.perform_async([{"id": 1}, {"id": 2}])
+        server = serve(recorder, threads=1)
+        eventually(lambda: includes(server.stats(), running=1, claimed=1))
+        os.kill(own.pid, signal.SIGSTOP) if is_frozen else own.stop()
+        eventually(lambda: not server.stats()["connected"])
+        time.sleep(2.5)  # until the lease is over
+        gate.set()
+        eventually(lambda: not server.stats()["running"])
+        time.sleep(4)
+        assert server.stats()["claimed"] == 1
+        assert server.stalled is None and server_module.stalled() is None
+        os.kill(own.pid, signal.SIGCONT) if is_frozen else own.start()
+        runs(recorder, 2)
+        server.stop(5)
+    finally:
+        gate.set()
+        own.stop(signal.SIGKILL)  # it may be frozen
+        own.remove()
+
+
+def test_a_server_is_not_stalled_while_the_applications_scheduler_holds_its_jobs_back(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(server_module, "STALLED_SECONDS", 1)
+    seriatim.build_scheduler = lambda: lambda candidates: None
+    recorder = worker("Held", shards_count=1)
+    recorder.perform_async([{"id": 1}])
+    server = serve(recorder, threads=1)
+    eventually(lambda: server.stats()["claimed"] == 1)
+    time.sleep(2.5)
+    assert server.stalled is None
+
+
+def test_a_server_is_stalled_when_none_of_its_threads_begins_what_is_due(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(server_module, "STALLED_SECONDS", 1)
+    monkeypatch.setattr(Host, "run", lambda self: None)
+    recorder = worker("Still", shards_count=1)
+    recorder.perform_async([{"id": 1}])
+    server = serve(recorder, threads=1)
+    assert "nothing was begun for" in eventually(lambda: server.stalled)
+    assert server_module.stalled() == server.stalled
 
 
 PROGRAM = """

@@ -389,6 +389,7 @@ seriatim_runner_stats seriatim_runner_stats_now(seriatim_runner *r)
     seriatim_runner_stats stats;
     pthread_mutex_lock(&r->lock);
     stats = srt_node_stats(r->node);
+    stats.connected = stats.connected && !srt_node_expired(r->node, srt_clock_ms());
     pthread_mutex_unlock(&r->lock);
     return stats;
 }

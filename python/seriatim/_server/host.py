@@ -28,6 +28,8 @@ class Server(execution.Server, Protocol):
     _ended: threading.Event
     _shards_count: int
 
+    def _note_move(self) -> None: ...
+
 
 class Source:
     """The deliveries of a group, in the order of its scheduler."""
@@ -63,6 +65,7 @@ class Source:
         candidates = [Candidate(refs[worker].worker, index, lag, size) for worker, index, lag, size in rows]
         place = self._choose(candidates)
         if place is None:
+            self._server._note_move()  # it is asked, so the server does not stand still
             self._rest(patience)
             return None
         worker, shard = rows[place][:2]

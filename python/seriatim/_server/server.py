@@ -110,14 +110,17 @@ class Server:
 
     @property
     def stalled(self) -> str | None:
-        """Why the process should be started anew, if it should: what is due was claimed, and is not begun."""
+        """Why the process should be started anew, if it should: what is due was claimed, and is not begun although Redis answers."""
         if self._failure is not None:
             return f"the heartbeat thread ended: {_log.describe(self._failure)}"
         waits = time.monotonic() - self._moved
         return f"nothing was begun for {waits:.0f} s" if waits > STALLED_SECONDS else None
 
     def stats(self) -> dict[str, int | bool]:
-        """Figures of the node: commands, processed, failed, refused, shards, running, claimed, connected."""
+        """
+        Figures of the node: commands, processed, failed, refused, shards, running, claimed, connected (and Redis has answered within
+        the last lease_time).
+        """
         return self._runner.stats()
 
     def tasks(self) -> list[tuple[str, list[str]]]:
@@ -330,9 +333,13 @@ class Server:
             threading.Thread(target=self.stop, name="seriatim-stop", daemon=True).start()
 
     def _note_moves(self) -> None:
+        """While Redis is away, nothing can be begun, and a new process could begin nothing either."""
         stats = self._runner.stats()
-        if stats["running"] or not stats["claimed"]:
-            self._moved = time.monotonic()
+        if stats["running"] or not stats["claimed"] or not stats["connected"]:
+            self._note_move()
+
+    def _note_move(self) -> None:
+        self._moved = time.monotonic()
 
     def _log_events(self) -> None:
         while (event := self._runner.event()) is not None:
