@@ -263,6 +263,44 @@ def test_r_event_9_on_is_refused_where_the_shards_are_fixed(events: Any, calls: 
     assert events.off("Late") is False
 
 
+def test_r_event_9_handlers_that_on_server_init_adds_run_where_the_shards_are_fixed_too(events: Any, calls: Queue[Any]) -> None:
+    @seriatim.on_server_init
+    def add() -> None:
+        events.on("Late", noting(calls, False))
+
+    seriatim.build_splitter = lambda: seriatim.build_default_splitter()
+    serve(worker("Other"))
+    events.enqueue("Late", id=1, event="early")
+    assert call(calls)[0] == "early"
+
+
+def test_r_event_9_a_server_of_other_queues_does_not_run_a_handler_that_on_server_init_adds(events: Any, calls: Queue[Any]) -> None:
+    @seriatim.on_server_init
+    def add() -> None:
+        events.on("Late", noting(calls, False))
+
+    other = worker("Other")
+    server = serve(other, queues=["Other"])
+    events.enqueue("Late", id=1, event="early")
+    other.perform_async([{"id": 1}])
+    other.runs.get(timeout=60)
+    assert (server.stats()["shards"], calls.qsize()) == (5, 0)
+
+
+def test_a_start_that_fails_has_started_nothing(events: Any, calls: Queue[Any], redis: Any) -> None:
+    @seriatim.on_server_init
+    def add() -> None:
+        events.on("Late", noting(calls, False))
+
+    redis.call("RPUSH", "seriatim:{shop:Late}:layout", "a key of another type")
+    server = seriatim.Server(workers=[worker("Other")])
+    with pytest.raises(seriatim.Error):
+        server.start()
+    assert not server.running
+    assert seriatim.nodes() == []
+    assert not [thread.name for thread in threading.enumerate() if thread.name.startswith("seriatim-host")]
+
+
 def test_r_event_10_an_event_enqueued_while_its_id_runs_comes_afterwards(events: Any, calls: Queue[Any]) -> None:
     go_on = threading.Semaphore(0)
 

@@ -208,6 +208,32 @@ RSpec.describe Seriatim::Events do
     expect(events.off("Late")).to be(false)
   end
 
+  it "R-EVENT-9: runs handlers that on_server_init adds, where a splitter fixed the shards, too" do
+    Seriatim.on_server_init = -> { events.on("Late") { |event, _| (calls << event) and true } }
+    Seriatim.build_splitter = -> { Seriatim.build_default_splitter }
+    serve(worker("Other"))
+    events.enqueue("Late", id: 1, event: "early")
+    expect(call).to eq("early")
+  end
+
+  it "R-EVENT-9: a server of other queues does not run a handler that on_server_init adds" do
+    Seriatim.on_server_init = -> { events.on("Late") { |event, _| (calls << event) and true } }
+    other = worker("Other")
+    server = serve(other, queues: ["Other"])
+    events.enqueue("Late", id: 1, event: "early")
+    other.perform_async([{ id: 1 }])
+    runs(other, 1)
+    expect([server.stats[:shards], calls.size]).to eq([5, 0])
+  end
+
+  it "has started nothing after a start that failed" do
+    Seriatim.on_server_init = -> { events.on("Late") { true } }
+    REDIS.call("RPUSH", "seriatim:{shop:Late}:layout", "a key of another type")
+    server = Seriatim::Server.new(workers: [worker("Other")])
+    expect { server.start }.to raise_error(Seriatim::Error)
+    expect([server.running?, Seriatim::Server.running]).to eq([false, []])
+  end
+
   it "R-EVENT-10: an event that is enqueued while its id runs comes afterwards" do
     entered, go_on = Thread::Queue.new, Thread::Queue.new
     events.on("Paid") do |event, _|

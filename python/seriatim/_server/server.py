@@ -28,7 +28,7 @@ from .. import _log, _native
 from .._client import pool, redis_url, validate
 from .._client.connection import Connection
 from .._client.threads import Threads, in_threads
-from .._errors import Closed
+from .._errors import Closed, Error, Invalid
 from .._settings import settings
 from .._version import __version__
 from .._worker import Worker, event_workers
@@ -133,8 +133,8 @@ class Server:
         """
         Calls on_server_init, looks up the queues, then claims and runs. Returns when that has begun.
 
-        Raises seriatim.Error when Redis does not answer; seriatim.Invalid when a middleware, scheduler or splitter is not callable:
-        nothing has been started then.
+        Raises seriatim.Error when Redis does not answer or refuses a queue; seriatim.Invalid when a middleware, scheduler or splitter
+        is not callable: nothing has been started then.
         """
         if self._started:
             raise Closed("a server starts once")
@@ -143,6 +143,7 @@ class Server:
             result = hook()
             if asyncio.iscoroutine(result):
                 self._wait(result)
+        self._workers += self._event_workers()  # handlers that on_server_init has added
         splitter, scheduler = self._check_hooks()
         self._context = contextvars.copy_context()
         self._refs = [Ref(worker) for worker in self._workers]
@@ -152,8 +153,7 @@ class Server:
         health.check(self._url)
         self._start_runner(splitters.groups(splitter, shards, self._threads_count), scheduler)
         _running.add(self)
-        for worker in [worker for worker in event_workers if worker not in self._workers]:
-            self._serve(worker)  # on_server_init has added its handler
+        self._serve_late()
         queues = ", ".join(_log.utf8(worker.queue_name) for worker in self._workers)
         _log.info("start", f"node {self._id} with {self._parallel} runs {queues} on {self._redacted_url}")
         return self
@@ -192,7 +192,7 @@ class Server:
         Runs one more worker from now on, or one that was withdrawn, unless this server was told to run other queues. Raises
         Error: Redis cannot be reached or refuses the queue.
         """
-        if self._queues is not None and worker.queue_name not in queue_names(self._queues):
+        if not self._may_run(worker):
             return
         shards = self._look_up_shards([worker])
         added = worker not in self._workers
@@ -212,6 +212,21 @@ class Server:
                 raise
         else:
             _log.info("start", f"node {self._id} runs {_log.utf8(worker.queue_name)}, too")
+
+    def _serve_late(self) -> None:
+        """Handlers of events that another thread added while this started. Its call of `on` has returned, so errors are logged."""
+        for worker in self._event_workers():
+            try:
+                self._serve(worker)
+            except (Error, Invalid) as error:
+                _log.error("start", f"{_log.utf8(worker.queue_name)} is not run: {_log.describe(error)}")
+
+    def _event_workers(self) -> list[type[Worker]]:
+        """Those of events that it is to run, and does not."""
+        return [worker for worker in event_workers if worker not in self._workers and self._may_run(worker)]
+
+    def _may_run(self, worker: type[Worker]) -> bool:
+        return self._queues is None or worker.queue_name in queue_names(self._queues)
 
     def _withdraw(self, worker: type[Worker]) -> None:
         """Runs the worker no more: claims nothing of its queue, and hands the shards over when what runs has finished."""

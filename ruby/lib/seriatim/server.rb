@@ -75,11 +75,12 @@ module Seriatim
     # @yield before the first claim (for the command, whose signals mean something else from then on)
     # @return [self]
     # @raise [Invalid] a middleware, scheduler or splitter is not callable; nothing has been started then
-    # @raise [Error] when Redis does not answer
+    # @raise [Error] Redis does not answer or refuses a queue; nothing has been started then
     def start
       raise Closed, "a server starts once" if @runner
 
       Seriatim.on_server_init&.call
+      event_workers.each { |worker| add(worker) } # whose handlers on_server_init has added
       Server.checks.each { |check| check.call(@threads_count) }
       check_hooks
       @url = RedisUrl.resolve
@@ -94,7 +95,7 @@ module Seriatim
       Server.running << self
       @heartbeat_thread = Thread.new { heartbeat_loop }
       hosts.each { |host| spawn(host) }
-      (Worker.of_events - @workers).each { |worker| serve(worker) } # those that on_server_init has added
+      serve_late
       Log.info("start", "node #{@id} with #{@threads.size} threads runs #{@workers.map(&:queue_name).join(", ")} on #{@redacted_url}")
       self
     end
@@ -138,7 +139,7 @@ module Seriatim
     # @api private
     # @raise [Error] Redis cannot be reached or refuses the queue
     def serve(worker)
-      return unless @queues.nil? || @queues.include?(worker.queue_name)
+      return unless may_run?(worker)
 
       shards = look_up_shards([worker])
       add_to_runner(worker)
@@ -212,10 +213,29 @@ module Seriatim
 
     def ref(worker) = Ref.new(worker, Seriatim.reload_workers && worker.name)
 
+    # Those of events that it is to run, and does not.
+    def event_workers = (Worker.of_events - @workers).select { |worker| may_run?(worker) }
+
+    def may_run?(worker) = @queues.nil? || @queues.include?(worker.queue_name)
+
+    def add(worker)
+      @refs << ref(worker)
+      @workers << worker
+    end
+
+    # Handlers of events that another thread added while this started. Its call of `on` has returned, so errors are logged.
+    def serve_late
+      event_workers.each do |worker|
+        serve(worker)
+      rescue Error, Invalid => e
+        Log.error("start", "#{worker.queue_name} is not run: #{Log.describe(e)}")
+      end
+    end
+
     # The first delivery may come before the runner has answered, so its number must lead to the worker before that.
     def add_to_runner(worker)
       added = !@workers.include?(worker)
-      [[@refs, ref(worker)], [@workers, worker]].each { |list, item| list << item } if added
+      add(worker) if added
       @runner.worker(worker.queue_settings)
     rescue StandardError
       [@refs, @workers].each(&:pop) if added
