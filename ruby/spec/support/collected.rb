@@ -75,6 +75,7 @@ class Collected
   def take
     left = %w[id0 id1 id2]
     until left.empty?
+      @runner.pulse # the collector may make a round longer than the lease
       @runner.candidates(@group, 5)
       delivery = @runner.take(@group)
       delivery.is_a?(NATIVE::Delivery) ? left -= yield(delivery) : @runner.wait(@group, 0.1)
