@@ -304,8 +304,8 @@ static int deliveries_take_from(lua_State *L)
 }
 
 /*
- * deliveries:take_unscheduled(group, seconds): as take, but only what no scheduler chooses; if there is none, a runner
- * waits, and the answer is nil.
+ * deliveries:take_unscheduled(group, seconds): as take, but only dead ids and ids in doubt, which no scheduler chooses.
+ * If there are no such ids, a runner waits for a change, and the answer is nil.
  */
 static int deliveries_take_unscheduled(lua_State *L)
 {

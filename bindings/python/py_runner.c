@@ -312,7 +312,10 @@ static PyObject *runner_take_from(PyObject *object, PyObject *const *args, Py_ss
     return runner_taken(self, status, delivery);
 }
 
-/* runner.take_unscheduled(group, seconds): what no scheduler chooses; if there is none, waits and returns None. */
+/*
+ * runner.take_unscheduled(group, seconds): takes only dead ids and ids in doubt, which no scheduler chooses. If there
+ * are no such ids, it waits for a change and returns None.
+ */
 static PyObject *runner_take_unscheduled(PyObject *object, PyObject *const *args, Py_ssize_t nargs)
 {
     static const seriatim_shard no_shard = {0, SERIATIM_MAX_SHARDS};

@@ -243,7 +243,7 @@ static void test_r_pop_14_a_report_of_a_run_that_is_over_is_stale_when_ids_have_
     close_queue(&f);
 }
 
-/* With ttr 0 nothing but the answer has the payloads. The shard is none of the queue any more. */
+/* With ttr 0 only the answer holds the payloads. After the reshard the queue no longer has the shard. */
 static void test_r_pop_14_a_pop_is_repeated_at_a_shard_that_the_queue_has_lost(void **state)
 {
     fixture f = open_queue(2, "list");

@@ -243,8 +243,8 @@ function deliveries:take(group, seconds, reusable) end
 ---them, where that is a run of the same worker.
 function deliveries:advance(group, delivery) end
 function deliveries:take_from(group, worker, shard) end
----As take, but only what no scheduler chooses: ids in doubt and dead ids. If there is none, a runner waits up to `seconds` until a take
----may give something, and the answer is nil.
+---As take, but only dead ids and ids in doubt, which no scheduler chooses. If there are no such ids, a runner waits up to `seconds`
+---until a take may give something, and the answer is nil.
 function deliveries:take_unscheduled(group, seconds) end
 function deliveries:candidates(group, cap) end -- {{worker, shard, lag, size}, ...}
 function deliveries:event() end -- kind, number, text; nil: none

@@ -279,8 +279,8 @@ class Runner:
         """As take, from that shard alone and at once."""
     def take_unscheduled(self, group: int, seconds: float, /) -> Delivery | None:
         """
-        As take, but only what no scheduler chooses: ids in doubt and dead ids. If there is none, it waits up to `seconds` until
-        a take may give something, and returns None.
+        As take, but only dead ids and ids in doubt, which no scheduler chooses. If there are no such ids, it waits up to
+        `seconds` until a take may give something, and returns None.
         """
     def candidates(self, group: int, cap: int, /) -> list[tuple[int, int, float, int]]:
         """worker, shard, lag in seconds, claimed ids; oldest due first."""

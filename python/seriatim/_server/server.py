@@ -222,7 +222,7 @@ class Server:
                 _log.error("start", f"{_log.utf8(worker.queue_name)} is not run: {_log.describe(error)}")
 
     def _event_workers(self) -> list[type[Worker]]:
-        """Those of events that it is to run, and does not."""
+        """The workers of events that this server is to run and does not run yet."""
         return [worker for worker in event_workers if worker not in self._workers and self._may_run(worker)]
 
     def _may_run(self, worker: type[Worker]) -> bool:

@@ -213,7 +213,7 @@ module Seriatim
 
     def ref(worker) = Ref.new(worker, Seriatim.reload_workers && worker.name)
 
-    # Those of events that it is to run, and does not.
+    # The workers of events that this server is to run and does not run yet.
     def event_workers = (Worker.of_events - @workers).select { |worker| may_run?(worker) }
 
     def may_run?(worker) = @queues.nil? || @queues.include?(worker.queue_name)

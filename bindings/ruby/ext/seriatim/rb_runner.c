@@ -471,7 +471,7 @@ static VALUE runner_take_from(VALUE self, VALUE group, VALUE pair)
     return runner_taken(delivery, box, seriatim_runner_take_from(runner, number, shard, &box->delivery));
 }
 
-/* runner.take_unscheduled(group) -> as take, but only what no scheduler chooses */
+/* runner.take_unscheduled(group) -> as take, but only dead ids and ids in doubt, which no scheduler chooses */
 static VALUE runner_take_unscheduled(VALUE self, VALUE group)
 {
     static const seriatim_shard no_shard = {0, SERIATIM_MAX_SHARDS};
