@@ -26,10 +26,11 @@ class TaskModel
     @worker = build(queue)
   end
 
-  # Nothing waits, and nothing will come back. To be read by another thread than the worker's.
-  def idle? = @idle
+  # Nothing waits, nothing will come back, and the last run is settled. To be read by another thread than the worker's.
+  def idle? = @idle && @worker.metrics.values_at(:length, :busy).sum.zero?
 
-  # Pushes some payloads while nothing runs.
+  # Pushes some payloads while nothing runs. One script call may take but a part of a large push behind a run that is not settled, and
+  # the model knows no run between two parts.
   def begin_round
     @idle = false
     push(@waiting)
