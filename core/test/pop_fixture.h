@@ -36,7 +36,7 @@ void expire(const popped *p);
 #define SHORT 0.05 /* seconds: a ttr that `expire` waits for */
 
 /* Seconds, within which also a busy machine carries out the next call; and returns when they are over. */
-#define A_WHILE 2.0
+#define A_WHILE 4.0
 void pass_a_while(void);
 
 #endif

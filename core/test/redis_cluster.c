@@ -129,12 +129,23 @@ static void await(redis_cluster *c, int (*condition)(redis_cluster *c, size_t no
     fail_msg("node %zu: %s after 60 s", node, what);
 }
 
-static void set_node_timeout(redis_cluster *c, const char *ms)
+static void set_on_all(redis_cluster *c, const char *option, const char *value)
 {
     size_t i;
     for (i = 0; i < c->count; i++)
         if (c->nodes[i].answers)
-            cluster_do(c, i, "CONFIG SET cluster-node-timeout %s", ms);
+            cluster_do(c, i, "CONFIG SET %s %s", option, value);
+}
+
+static void set_node_timeout(redis_cluster *c, const char *ms)
+{
+    set_on_all(c, "cluster-node-timeout", ms);
+}
+
+/* "yes": no replica takes over unless it is told to. While nodes join, a master that stalls is not to be replaced. */
+static void forbid_failovers(redis_cluster *c, const char *word)
+{
+    set_on_all(c, "cluster-replica-no-failover", word);
 }
 
 /* ---- Start and end -------------------------------------------------------------------------- */
@@ -241,6 +252,7 @@ void cluster_start(redis_cluster *c, const char *const *words)
             cluster_do(c, i, "CLUSTER ADDSLOTSRANGE %d %d", (int)(SLOTS * i / CLUSTER_MASTERS),
                        (int)(SLOTS * (i + 1) / CLUSTER_MASTERS) - 1);
     }
+    forbid_failovers(c, "yes");
     for (i = 0; i < CLUSTER_STARTED; i++)
         meet(c, i, i + 1);
     for (i = 0; i < CLUSTER_STARTED; i++)
@@ -391,7 +403,7 @@ static int is_master_to_all(redis_cluster *c, size_t node)
         return 0;
     for (i = 0; i < c->count; i++)
         if (c->nodes[i].answers && (!ask_about(c, i, c->nodes[node].id, &other) || !strstr(other.flags, "master") ||
-                                    strstr(other.flags, "fail") || strcmp(other.slots, own.slots) != 0))
+                                    strstr(other.flags, ",fail") || strcmp(other.slots, own.slots) != 0))
             return 0;
     return says(c, node, "CLUSTER INFO", "cluster_state:ok");
 }
@@ -443,7 +455,7 @@ static int is_whole(redis_cluster *c, size_t node)
         return is_master_to_all(c, node);
     for (i = 0; i < c->count; i++)
         if (c->nodes[i].answers &&
-            (!ask_about(c, i, c->nodes[node].id, &other) || other.slots[0] || strstr(other.flags, "fail")))
+            (!ask_about(c, i, c->nodes[node].id, &other) || other.slots[0] || strstr(other.flags, ",fail")))
             return 0;
     return strstr(own.flags, "master") || says(c, node, "INFO replication", "master_link_status:up");
 }
@@ -455,6 +467,7 @@ void cluster_await_whole(redis_cluster *c)
         if (c->nodes[i].answers)
             await(c, is_whole, i, "the cluster is not whole");
     set_node_timeout(c, PATIENT_MS);
+    forbid_failovers(c, "no");
 }
 
 void cluster_kill(redis_cluster *c, size_t node)
@@ -490,6 +503,7 @@ size_t cluster_add_master(redis_cluster *c)
     size_t i, node = c->count;
     start_node(c);
     wait_for_node(c, node);
+    forbid_failovers(c, "yes");
     set_node_timeout(c, NODE_TIMEOUT_MS); /* nodes that are patient tell each other less often who has what */
     meet(c, node, 0);
     for (i = 0; i < c->count; i++)

@@ -41,7 +41,7 @@ static void test_a_shard_without_the_new_layout_ends_an_operation_after_its_limi
     freeReplyObject(redisCommand(redis, "SET seriatim:{early}:layout %s", text));
     redisFree(redis);
     other = link_to_queue(s->url, "early", 2, "merge");
-    srt_link_set_limits(other, 500, 15000);
+    srt_link_set_limits(other, 3000, 15000);
     assert_int_equal(seriatim_metrics_begin(seriatim_link_client(other), 0), SERIATIM_OK);
     assert_int_equal(link_drive(other), SERIATIM_TIMEOUT);
     assert_non_null(strstr(link_message(other), "does not have the new layout"));
@@ -185,7 +185,7 @@ static void test_push_timeout_limits_the_whole_push(void **state)
     assert_int_equal(seriatim_push_send(client), SERIATIM_INVALID);
     before = wall_clock_ms();
     assert_int_equal(seriatim_push_begin(client, 0), SERIATIM_OK);
-    assert_int_equal(seriatim_push_timeout(client, 1), SERIATIM_OK);
+    assert_int_equal(seriatim_push_timeout(client, 3), SERIATIM_OK);
     assert_int_equal(seriatim_push_replicas(client, 1, 10), SERIATIM_OK);
     link_add_job(link, "id", "1", NULL);
     assert_int_equal(seriatim_push_send(client), SERIATIM_OK);

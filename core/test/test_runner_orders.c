@@ -107,14 +107,14 @@ static void test_a_node_command_is_removed_with_its_node(void **state)
     size_t queue;
     seriatim_link *link = connect_link(&q, &queue);
     /* A lease that a busy machine does not let end, and which is renewed more than once. */
-    seriatim_runner *runner = runner_start("slow", 1500, &q, 1);
+    seriatim_runner *runner = runner_start("slow", 8000, &q, 1);
     char answer[64];
     double until;
     (void)state;
     wait_for_state(link, runner, "slow", "working");
     assert_int_equal(order(link, "slow", SERIATIM_ORDER_QUIET), 1);
     wait_for_order(runner, SERIATIM_ORDER_QUIET);
-    for (until = seconds() + 4; seconds() < until; pause_ms(20)) {
+    for (until = seconds() + 5; seconds() < until; pause_ms(20)) {
         seriatim_runner_pulse(runner);
         assert_int_equal(seriatim_runner_asked(runner), SERIATIM_ORDER_QUIET);
     }
@@ -174,11 +174,23 @@ static void test_r_settings_4_a_server_that_overwrites_settings_names_both_value
     seriatim_link_free(link);
 }
 
+static void pulse_until_shards(seriatim_runner *runner, size_t count)
+{
+    double until = seconds() + 60;
+    while (seriatim_runner_stats_now(runner).shards != count && seconds() < until) {
+        seriatim_runner_pulse(runner);
+        pause_ms(2);
+    }
+    assert_int_equal(seriatim_runner_stats_now(runner).shards, count);
+}
+
 static void wait_for_processed(const team *t, uint64_t count)
 {
     double until = seconds() + 60;
-    while (seriatim_runner_stats_now(t->runner).processed < count && seconds() < until)
+    while (seriatim_runner_stats_now(t->runner).processed < count && seconds() < until) {
+        seriatim_runner_pulse(t->runner);
         pause_ms(2);
+    }
     assert_int_equal(seriatim_runner_stats_now(t->runner).processed, count);
 }
 
@@ -200,16 +212,14 @@ static void test_a_worker_is_added_to_a_running_runner_and_withdrawn(void **stat
     assert_int_equal(seriatim_runner_worker(a.runner, &first, &number, &error), SERIATIM_INVALID);
     assert_int_equal(seriatim_runner_worker(a.runner, &early, &again, &error), SERIATIM_OK); /* while it starts */
     assert_int_equal(again, 1);
-    while (seriatim_runner_stats_now(a.runner).shards != 3)
-        pause_ms(2);
+    pulse_until_shards(a.runner, 3);
     assert_int_equal(seriatim_runner_worker(a.runner, &late, &number, &error), SERIATIM_OK);
     assert_int_equal(number, 2);
     wait_for(&j, &a, NULL, 30);
     assert_int_equal(seriatim_runner_withdraw(a.runner, number, &error), SERIATIM_OK);
     assert_int_equal(seriatim_runner_withdraw(a.runner, number, &error), SERIATIM_AGAIN);
     assert_int_equal(seriatim_runner_withdraw(a.runner, 3, &error), SERIATIM_INVALID);
-    while (seriatim_runner_stats_now(a.runner).shards != 3)
-        pause_ms(2);
+    pulse_until_shards(a.runner, 3);
     team_start(&b, &j, "b", &late, 1);
     team_push_for(link, queue, 30, 30, 30);
     wait_for(&j, &a, &b, 60);
@@ -217,8 +227,11 @@ static void test_a_worker_is_added_to_a_running_runner_and_withdrawn(void **stat
     late.batch_size = 2;
     assert_int_equal(seriatim_runner_worker(a.runner, &late, &again, &error), SERIATIM_OK);
     assert_int_equal(again, number);
-    while (seriatim_runner_stats_now(a.runner).shards < 4) /* it gets its part while b runs */
+    while (seriatim_runner_stats_now(a.runner).shards < 4) { /* it gets its part while b runs */
+        seriatim_runner_pulse(a.runner);
+        seriatim_runner_pulse(b.runner);
         pause_ms(2);
+    }
     assert_true(team_stop(&b) < 20.0);
     team_push_for(link, queue, 60, 30, 30);
     wait_for(&j, &a, NULL, 90);
@@ -230,16 +243,6 @@ static void test_a_worker_is_added_to_a_running_runner_and_withdrawn(void **stat
     assert_true(team_stop(&a) < 20.0);
     seriatim_link_free(link);
     pthread_mutex_destroy(&j.lock);
-}
-
-static void pulse_until_shards(seriatim_runner *runner, size_t count)
-{
-    double until = seconds() + 60;
-    while (seriatim_runner_stats_now(runner).shards != count && seconds() < until) {
-        seriatim_runner_pulse(runner);
-        pause_ms(2);
-    }
-    assert_int_equal(seriatim_runner_stats_now(runner).shards, count);
 }
 
 /* Redis is full: the queue that is added is not made, the connection stays, and a later heartbeat makes the queue. */

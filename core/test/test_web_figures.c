@@ -63,13 +63,13 @@ static void test_delayed_ids_are_counted(void **state)
     REDIS("LPUSH seriatim:{One/0}:ready gone gone gone gone");
     get_first("/api/web/dashboard");
     shows_a_lag("\"lag\":");
-    push_failed_id("failed, due soon", 2);
-    push_text("One", "due soon", "x", 2);
+    push_failed_id("failed, due soon", 6);
+    push_text("One", "due soon", "x", 6);
     get("/api/web/dashboard");
     shows("\"delayed\":2,\"enqueued\":5,\"failed\":0,\"fresh\":2,");
     get_first("/api/web/dashboard");
     shows("\"delayed\":2,\"enqueued\":5,\"failed\":0,\"fresh\":2,");
-    pause_ms(2100);
+    pause_ms(6100);
     get("/api/web/dashboard");
     shows("\"delayed\":1,\"enqueued\":5,\"failed\":0,\"fresh\":2,");
     shows_a_lag("\"lag\":");

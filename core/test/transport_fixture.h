@@ -8,7 +8,7 @@
 #include "net/transport.h"
 #include "redis_process.h"
 
-#define LIMIT_MS 5000 /* of one connect, read or write */
+#define LIMIT_MS 30000 /* of one connect, read or write */
 
 const seriatim_allocator *default_memory(void);
 /* The caller frees it. */
