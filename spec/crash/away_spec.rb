@@ -9,10 +9,10 @@ require_relative "kit/sentinel_setup"
 RSpec.describe "Redis away" do
   include CrashKit
 
-  LEASE = 2
+  LEASE = 4
   AWAY = 2 * LEASE
-  JOB = Figures.count(5, 8) # seconds
-  IDS = (1..24).map { |number| "id#{number}" }
+  JOB = Figures.count(9, 16) # seconds; longer than AWAY
+  IDS = (1..16).map { |number| "id#{number}" }
   FLEET = %w[ruby ruby python lua].freeze
   # The line of the core that the control removes: without it a job runs twice.
   BLIND = { "scripts/server/heartbeat.lua" => [["if not last or math.abs(now - last) > shortest / 2 then", "if false then"]] }.freeze
@@ -23,6 +23,7 @@ RSpec.describe "Redis away" do
     kit.queue("Away", shards_count: 8, max_retry_count: 5)
     @round = 0
     @workers = fleet.map { |language| kit.worker(language, lease: LEASE, **options) }.each(&:wait_until_started)
+    kit.eventually { kit.owners("Away").size == @workers.size } # a shard stays where an id of it runs
   end
 
   # Returns when at least half of the ids run, in every server.

@@ -100,7 +100,7 @@ RSpec.describe "check" do
       redis.call("CONFIG", "SET", "maxmemory-policy", "noeviction")
       redis.call("CONFIG", "SET", "maxmemory", "0")
       workers.each { |worker| worker.signal(:TERM) }
-      workers.each { |worker| expect(worker.stop).to eq(0), worker.log }
+      workers.each { |worker| expect(worker.wait).to eq(0), worker.log } # a second TERM ends a process at once
       redis.call("DEL", "seriatim:{Evicted}:layout") # also where it was not evicted
       lost = kit["Evicted"].actions.check(repair: true)[:findings]
       expect(lost.map { |finding| finding.values_at(:kind, :id, :repaired) }).to eq([["layout", "Evicted", false]])

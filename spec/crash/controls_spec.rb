@@ -68,7 +68,7 @@ RSpec.describe "The checker fails" do
     kit.queue(queue, shards_count: 1)
     proxy = Proxy.new(kit.redis.socket)
     proxy.rule = Proxy::Rule.new(step: Proxy::Step.new(script: nil, moment: :message, signal: 0))
-    worker = kit.worker("c", queue: queue, program: program, url: proxy.url, poll: 60, nodes: 1)
+    worker = kit.worker("c", queue: queue, program: program, url: proxy.url, poll: 60, nodes: 1, lease: 8) # a late heartbeat finds what was lost
     pushed = 0
     push = -> { kit.push(queue, ["id#{pushed += 1}"], 1) }
     kit.eventually { push.call && proxy.steps.any? }
@@ -162,6 +162,8 @@ RSpec.describe "The checker fails" do
     kit.worker("c")
     kit.drain
     expect(faults_of_tasks("checkpoints believed before they are confirmed").keys).to include(:undone)
+  ensure
+    proxy&.stop
   end
 
   it "F1 when scheduled payloads may be moved twice" do

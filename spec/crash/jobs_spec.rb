@@ -117,7 +117,7 @@ RSpec.describe "Jobs and operators" do
   def storm(queue, ids)
     kit.queue(queue, **storm_settings, back_off: 0.05)
     flag = File.join(kit.folder, "over")
-    workers = Kit::LANGUAGES.map { |language| kit.worker(language, queue: queue, lease: 5) }.each(&:wait_until_started)
+    workers = Kit::LANGUAGES.map { |language| kit.worker(language, queue: queue, lease: 20) }.each(&:wait_until_started)
     producers = %w[ruby python lua].each_with_index.map do |language, number|
       kit.producer(language, queue, ids.each_slice(ids.size / 3).to_a[number], pause: 0.02, until_file: flag,
                    payload: { sleep: 0.001, fail: flag }) # which the C worker does not understand
@@ -260,7 +260,7 @@ RSpec.describe "Jobs and operators" do
       agent.push("Layout", *ids.map { |id| { id: id, payload: { n: number } } })
       kit.journal.pushed_to("Layout", ids, [number])
     end
-    workers = Kit::LANGUAGES.map { |language| kit.worker(language, queue: "Layout", lease: 2) }.each(&:wait_until_started)
+    workers = Kit::LANGUAGES.map { |language| kit.worker(language, queue: "Layout", lease: 20) }.each(&:wait_until_started)
     agents.each_with_index { |agent, number| push.call(agent, number + 1) }
     kit.drain
     change_layout("Layout", 3, 2)

@@ -113,7 +113,7 @@ RSpec.describe "SIGKILL" do
     proxy.rule = Proxy::Rule.new(step: Proxy::Step.new(script: "recover", moment: %i[before sent answered].sample(random: kit.random), nth: kit.random.rand(2..9)))
     worker = kit.worker("ruby", lease: 0.3, poll: 0.1, threads: 1, url: proxy.url)
     runs = 0
-    kit.eventually(60, -> { worker.log.lines.last(3).join }) do
+    kit.eventually(200, -> { worker.log.lines.last(3).join }) do
       begun = kit.journal.starts("Uniting").count { |line| line.pid == worker.pid }
       push_more(fail: works) if begun > runs
       runs = begun

@@ -31,5 +31,6 @@ RSpec.describe "A user's worker in the crash kit" do
     output, status = Open3.capture2e(RUN, "--queue", "OrderWorker", "--patience", "2", "--", "sleep", "60")
     expect(status.exitstatus).to eq(1)
     expect(output).to include("does the worker load record?")
+    FileUtils.rm_rf(output[/journal and logs are kept in (\S+)/, 1])
   end
 end

@@ -72,7 +72,7 @@ RSpec.describe "A queue that gets another number of shards" do
   it "F39, F6 loses no acknowledged push when the master dies while its ids move", limit: LIMIT do
     house = SentinelSetup.new
     @kit = Kit.new(seed: RSpec.configuration.seed, redis: house)
-    storm(lease: 6, replicated: true)
+    storm(lease: 15, replicated: true)
     house.await_replica
     changed = move(Figures.count([16], NUMBERS), kill_every: Figures.count(nil, 5)) do
       sleep kit.random.rand(0.5)

@@ -98,12 +98,12 @@ RSpec.describe "Payloads that are done by themselves" do
   it "R-DELIVER-1 a task for later does not delay another task of its id, nor comes early with it" do
     in_each_language("Later") do |queue, agent|
       before = Journal.now
-      agent.push(queue, { id: "1", payload: { n: 2, task: "sent" }, deliver_in: 4 }, { id: "1", payload: { n: 1, task: "sent" } })
+      agent.push(queue, { id: "1", payload: { n: 2, task: "sent" }, deliver_in: 10 }, { id: "1", payload: { n: 1, task: "sent" } })
       kit.eventually { kit.journal.ends(queue).size == 2 }
       first, second = kit.journal.starts(queue)
       expect([first, second].map(&:numbers)).to eq([[1], [2]]), queue
-      expect(first.time).to be < before + 4, queue
-      expect(second.time).to be >= before + 4 - 0.002, queue # the journal of Lua has milliseconds
+      expect(first.time).to be < before + 10, queue
+      expect(second.time).to be >= before + 10 - 0.002, queue # the journal of Lua has milliseconds
     end
   end
 end

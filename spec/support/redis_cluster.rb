@@ -246,12 +246,14 @@ class RedisCluster
   def await_whole
     await("the cluster is not whole") { answering.all? { |node| node.well? && agreed?(node) } }
     limit_silence(PATIENT_MS)
+    forbid_failovers("no")
   end
 
   # @return [Node] a master without slots; see rebalance
   def add_master
     node = Node.new(@arguments, tls: @tls)
     nodes << node
+    forbid_failovers("yes") # a master may stall
     limit_silence(NODE_TIMEOUT_MS) # nodes that are patient tell each other less often who has what
     meet(node, nodes - [node])
     await_acquaintance
@@ -264,6 +266,7 @@ class RedisCluster
   # @param first [Array<Integer>] slots to move before others
   def rebalance(node, first: [])
     others = masters
+    forbid_failovers("yes")
     limit_silence(NODE_TIMEOUT_MS)
     others.each do |source|
       all = (first & source.slots) | source.slots
@@ -273,6 +276,7 @@ class RedisCluster
       give(empty, source, node, others)
     end
     limit_silence(PATIENT_MS)
+    forbid_failovers("no")
   end
 
   # Waits until the block is true.
@@ -292,6 +296,9 @@ class RedisCluster
   def limit_silence(milliseconds, nodes = answering)
     nodes.each { |node| node.call("CONFIG", "SET", "cluster-node-timeout", milliseconds) }
   end
+
+  # @param word [String] "yes": no replica takes over unless it is told to
+  def forbid_failovers(word) = answering.each { |node| node.call("CONFIG", "SET", "cluster-replica-no-failover", word) }
 
   def tell_to_take_over(replica)
     replica.call("CLUSTER", "FAILOVER")
@@ -319,6 +326,7 @@ class RedisCluster
   end
 
   def join(masters, replicas)
+    forbid_failovers("yes")
     nodes.each.with_index(1) { |node, epoch| node.call("CLUSTER", "SET-CONFIG-EPOCH", epoch) }
     masters.each_with_index do |node, at|
       node.call("CLUSTER", "ADDSLOTSRANGE", SLOTS * at / masters.size, SLOTS * (at + 1) / masters.size - 1)
@@ -352,7 +360,7 @@ class RedisCluster
   # Do all say the same of its slots, and nobody that it is dead?
   def agreed?(node)
     said = answering.map { |other| other.said_of(node) }
-    said.all? { |words| words.any? && !words[2].include?("fail") } && said.map { |words| words.drop(8).grep_v(/\[/) }.uniq.one?
+    said.all? { |words| words.any? && words[2].split(",").none? { |flag| flag.start_with?("fail") } } && said.map { |words| words.drop(8).grep_v(/\[/) }.uniq.one?
   end
 
   # Do all others know that it is a replica?

@@ -4,7 +4,7 @@ local seriatim = require "seriatim"
 
 local NAME, TRACE, GATE = os.getenv "NAME", os.getenv "TRACE", os.getenv "GATE"
 
-seriatim.lease_time = 1
+seriatim.lease_time = 8
 seriatim.poll_interval = 0.2
 
 local function note(text, event)

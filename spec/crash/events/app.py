@@ -10,7 +10,7 @@ import seriatim
 
 NAME, TRACE, GATE = (os.environ[name] for name in ("NAME", "TRACE", "GATE"))
 
-seriatim.lease_time = 1
+seriatim.lease_time = 8
 seriatim.poll_interval = 0.2
 
 

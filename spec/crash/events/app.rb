@@ -5,7 +5,7 @@ require "seriatim"
 
 NAME, TRACE, GATE = ENV.values_at("NAME", "TRACE", "GATE")
 
-Seriatim.lease_time = 1
+Seriatim.lease_time = 8
 Seriatim.poll_interval = 0.2
 
 def note(text) = File.write(TRACE, "#{NAME} #{text}\n", mode: "a")

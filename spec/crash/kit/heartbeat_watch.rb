@@ -29,7 +29,7 @@ class HeartbeatWatch
   def watch
     UNIXSocket.open(@socket) do |io|
       until @ending
-        look(*ask(io))
+        look(Journal.now, *ask(io)) # the time before the request: rather too early than too late
         sleep INTERVAL
       end
     end
@@ -38,8 +38,7 @@ class HeartbeatWatch
     sleep INTERVAL
   end
 
-  def look(now, nodes)
-    at = Journal.now
+  def look(at, now, nodes)
     @seen.each { |node, ends| @journal.write(:lapsed, node[/-(\d+)-\h+\z/, 1], at - (now - ends)) if ends <= now }
     @seen = nodes
   end

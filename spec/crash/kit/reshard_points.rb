@@ -90,7 +90,7 @@ class ReshardPoints
   def note(point, process, queue, shards)
     deadline = Journal.now + PATIENCE
     nil until process.end_within(0.1) || shards_of(queue) == [shards, 0] || Journal.now > deadline
-    dead = process.end_within(0.5) && process.status.signaled?
+    dead = process.end_within(5) && process.status.signaled?
     @lock.synchronize { dead ? @died += 1 : @missed << [point, process.log.lines.last(3).join] }
     process.kill
   end

@@ -8,6 +8,7 @@ require_relative "../../support/redis_server"
 class SentinelSetup
   NAME = "house"
   PATIENCE = 100
+  PATIENT_MS = 60_000 # a master that stalls is not replaced unless kill_master asks for it
 
   # A redis-server that may come back as a replica. It keeps nothing on disk: what the other one lacks is lost when it dies.
   class Member < RedisServer
@@ -29,13 +30,15 @@ class SentinelSetup
 
   attr_reader :master, :replica
 
+  # @param down_after [Integer] milliseconds from the death of a master until the sentinels call it dead
   def initialize(down_after: 1500)
+    @down_after = down_after
     @master = Member.new
     @replica = Member.new
     @folder = Dir.mktmpdir("seriatim-sentinels")
     @sentinels = []
     follow
-    3.times { start_sentinel(down_after) }
+    3.times { start_sentinel }
     eventually { all_say?("slaves=1,sentinels=3", "INFO", "sentinel") }
   end
 
@@ -48,9 +51,11 @@ class SentinelSetup
   def kill_master
     master.stop(:KILL)
     yield if block_given?
+    limit_silence(@down_after)
     eventually { all_say?(replica.port.to_s, "SENTINEL", "GET-MASTER-ADDR-BY-NAME", NAME) }
     eventually { replica.says?("role:master") }
     @master, @replica = replica, master
+    limit_silence(PATIENT_MS)
   end
 
   # Starts the killed server again as a replica and waits until it has all data.
@@ -82,8 +87,12 @@ class SentinelSetup
     eventually { replica.says?("master_link_status:up") && master.says?("state=online") }
   end
 
-  def start_sentinel(down_after)
-    sentinel = RedisSentinel.new(@folder, NAME, master.port, quorum: 2, "down-after-milliseconds": down_after, "failover-timeout": 3000)
+  def limit_silence(milliseconds)
+    @sentinels.each { |sentinel| eventually { sentinel.ask("SENTINEL", "SET", NAME, "down-after-milliseconds", milliseconds) == "OK" } }
+  end
+
+  def start_sentinel
+    sentinel = RedisSentinel.new(@folder, NAME, master.port, quorum: 2, "down-after-milliseconds": PATIENT_MS, "failover-timeout": 3000)
     @sentinels << sentinel
     eventually { sentinel.ask("PING") == "PONG" }
   end
