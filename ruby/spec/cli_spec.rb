@@ -22,7 +22,7 @@ RSpec.describe "the command", limit: 400 do
         end
       end
     end
-    Seriatim.lease_time = 3
+    Seriatim.lease_time = 10
     Seriatim.poll_interval = 0.2
     Seriatim.last_words = ->(error) { puts "last words: \#{error.message}" }
   RUBY
@@ -115,7 +115,7 @@ RSpec.describe "the command", limit: 400 do
 
   describe "signals" do
     it "R-SIGNAL-1: completes what runs and leaves what is queued at TERM" do
-      server = start("-c", "1", env: { "SLEEP" => "1" })
+      server = start("-c", "1", env: { "SLEEP" => "5" })
       queue.perform_async([{ id: "a" }]) && eventually { trace.include?("a begin") }
       queue.perform_async([{ id: "b" }])
       started = now

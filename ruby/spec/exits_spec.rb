@@ -67,7 +67,7 @@ RSpec.describe "ways to leave perform or the process", limit: Figures.count(240,
 
   it "F21 TERM with long jobs: what ends in time is done, the rest is handed back with its attempts kept" do
     random = Random.new(RSpec.configuration.seed)
-    grace = 2
+    grace = 5 # a busy machine may give a process no time for seconds
     rounds = Figures.count(3, 100)
     done = 0
     rounds.times do |round|

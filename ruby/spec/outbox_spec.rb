@@ -212,6 +212,7 @@ RSpec.describe Seriatim::Outbox, limit: 240 do
         expect(changes).to be > before
         expect(rows.count).to eq(2)
       end
+      Seriatim.wait_timeout = 10
       eventually { relay.turn && rows.count.zero? }
       expect(waiting).to eq("1" => %w[a b])
     end
@@ -256,10 +257,10 @@ RSpec.describe Seriatim::Outbox, limit: 240 do
     it "R-OUTBOX-14: pushes the other queues while a master of the cluster is down" do
       cluster = RedisCluster.new(masters: 2, replicas: 0, arguments: %w[--cluster-require-full-coverage no])
       Seriatim.redis = cluster.url
-      Seriatim.push_timeout = 0.5
       @orders = worker("Late", fold: :list, shards_count: 1) # on the master that stays; its layout is on the other one
       @broken = worker("Broken", fold: :list, shards_count: 1)
       [orders, broken].each { |queue| queue.perform_async([{ id: 1, payload: "early" }]) }
+      Seriatim.push_timeout = 3
       master = cluster.master_of(cluster.slot_of("{Broken/0}"))
       master.kill
       expect_others_go_on("Seriatim::(ConnectionError|OutcomeUnknown)", "early") { master.restart }

@@ -30,7 +30,7 @@ RSpec.describe "Rails", limit: 240 do
         config.file_watcher = ActiveSupport::FileUpdateChecker
         #{settings}
       end
-      Seriatim.lease_time = 3
+      Seriatim.lease_time = 10
       Seriatim.poll_interval = 0.2
       #{initializer}
       Rails.application.initialize!

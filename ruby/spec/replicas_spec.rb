@@ -102,8 +102,11 @@ RSpec.describe "wait_replicas" do
 
   it "is interrupted by a signal like every other wait" do
     without_replica do
-      expect { Timeout.timeout(0.1) { recorder.perform_async(jobs(1), wait_replicas: 1, wait_timeout: 10) } }.to raise_error(Timeout::Error)
-      expect(recorder.metrics[:length]).to eq(1)
+      pushing = Thread.new { recorder.perform_async(jobs(1), wait_replicas: 1, wait_timeout: 10, push_timeout: 50) }
+      pushing.report_on_exception = false
+      eventually { recorder.metrics[:length] == 1 }
+      pushing.raise(Timeout::Error)
+      expect { pushing.value }.to raise_error(Timeout::Error)
     end
   end
 end

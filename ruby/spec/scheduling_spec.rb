@@ -165,7 +165,7 @@ RSpec.describe "scheduling" do
     Seriatim.build_splitter = -> { ->(shards) { [shards.first(1), [], shards.drop(1)] } }
     recorder.perform_async(Array.new(12) { |i| { id: i } })
     serve(recorder)
-    runs(recorder, 6)
+    runs(recorder, 12)
     expect(Array.new(threads.size) { threads.pop }.uniq.size).to eq(2)
   end
 

@@ -10,7 +10,7 @@ RSpec.describe "redis+sentinel://" do
     @replica = RedisServer.new("--port", @ports[1].to_s, "--replicaof", "127.0.0.1 #{@ports[0]}")
     @folder = Dir.mktmpdir("seriatim-sentinel")
     eventually { @master.call("INFO", "replication")[/state=online/] } # the sentinel asks at once, and then after 10 s
-    @sentinel = RedisSentinel.new(@folder, "jobs", @ports[0], port: @ports[2], "down-after-milliseconds": 2000)
+    @sentinel = RedisSentinel.new(@folder, "jobs", @ports[0], port: @ports[2], "down-after-milliseconds": 8000)
   end
 
   after(:context) do

@@ -132,9 +132,12 @@ RSpec.describe "seriatim web", limit: 120 do
     served("--port", "0") do |_, port|
       { "X:#{space}\x01" => 400, "X:a#{space}b\x7F" => 400, "X#{space}" => 400, "#{"X" * 16_000} " => 400, "Connection: #{"close " * 2_500}\x00" => 400,
         "X:#{space}" => 200, "X:a#{space}b" => 200, ("X:\r\n" * 4_000).chomp => 200 }.each do |fields, wanted|
-        began = Process.clock_gettime(Process::CLOCK_MONOTONIC)
-        expect([fields[0, 8], status(port, request("/livez", fields))]).to eq([fields[0, 8], wanted])
-        expect(Process.clock_gettime(Process::CLOCK_MONOTONIC) - began).to be < 2
+        times = Array.new(5).lazy.map do # a machine may be busy with other things
+          began = Process.clock_gettime(Process::CLOCK_MONOTONIC)
+          expect([fields[0, 8], status(port, request("/livez", fields))]).to eq([fields[0, 8], wanted])
+          Process.clock_gettime(Process::CLOCK_MONOTONIC) - began
+        end
+        expect(times.any? { |seconds| seconds < 2 }).to be(true)
       end
     end
   end

@@ -53,7 +53,7 @@ RSpec.describe "The command" do
   end
 
   it "runs -p 2 as two nodes, starts a killed one again and stops both at TERM" do
-    server = start_server("-p", "2", lease: 3)
+    server = start_server("-p", "2", lease: 10)
     pids = eventually { node_pids.then { |found| found if found.size == 2 } }
     push(:Command, "a", 1)
     drain

@@ -6,7 +6,7 @@ RSpec.describe "Two servers with the very same configuration" do
   include ProcessesHelper
 
   it "F2, R-CRASH-4: lose nothing and keep the order while one is frozen for three lease times, and its late settles are refused", limit: 240 do
-    lease = 3
+    lease = 6
     queues(Frozen: { shards_count: 10 })
     ids = (1..100).map { |number| "id#{number}" }
     one, two = Array.new(2) { spawn_server(lease: lease) }.each(&:wait_until_started)
@@ -41,7 +41,7 @@ RSpec.describe "Two servers with the very same configuration" do
 
   it "F2, R-CRASH-4: refuse a late settle while the other runs the same id, and what was pushed meanwhile waits for that run" do
     queues(Frozen: { shards_count: 2 })
-    servers = Array.new(2) { spawn_server(lease: 3) }.each(&:wait_until_started)
+    servers = Array.new(2) { spawn_server(lease: 6) }.each(&:wait_until_started)
     gate = File.join(folder, "gate")
     push(:Frozen, "held", 1, wait_for_me: gate)
     first = eventually { journal.starts.first }.pid

@@ -33,7 +33,7 @@ RSpec.describe "Order between processes" do
 
   it "runs an id once more, and only once, for 20,000 pushes while it runs" do
     queues(Order: { shards_count: 5 })
-    Array.new(2) { spawn_server(lease: 5) }.each(&:wait_until_started)
+    Array.new(2) { spawn_server }.each(&:wait_until_started)
     gate = File.join(folder, "gate")
     push(:Order, "busy", 1, wait: gate)
     eventually { journal.starts.any? }

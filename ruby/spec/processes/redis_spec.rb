@@ -9,7 +9,7 @@ RSpec.describe "Trouble with Redis" do
   def under_load(seconds)
     queues(Merged: { shards_count: 6 }, Listed: { shards_count: 6, fold: :list }, Kept: { shards_count: 3, fold: :list })
     enough = File.join(folder, "enough")
-    @fleet = Array.new(2) { spawn_server(lease: 10, only: %i[Merged Listed]) }.each(&:wait_until_started)
+    @fleet = Array.new(2) { spawn_server(lease: 20, only: %i[Merged Listed]) }.each(&:wait_until_started)
     producers = %i[Merged Listed Kept].map do |queue|
       spawn_producer(queue, (1..20).map { |number| "id#{number}" }, pause: 0.005, until_file: enough)
     end

@@ -46,7 +46,7 @@ RSpec.describe "Servers that come and go" do
   it "F5, R-CRASH-5: are replaced every second for #{seconds} s: no delivery is refused and none runs twice", limit: seconds + 220 do
     queues(Deploy: { shards_count: 12, batch_size: 2 })
     enough = File.join(folder, "enough")
-    servers = Array.new(2) { spawn_server(lease: 10, threads: 4) }.each(&:wait_until_started)
+    servers = Array.new(2) { spawn_server(lease: 20, threads: 4) }.each(&:wait_until_started)
     producers = Array.new(2) do |place|
       ids = (1..40).map { |number| "p#{place}-#{number}" }
       spawn_producer(:Deploy, ids, pause: 0.01, until_file: enough, payload: { sleep: 0.003 })
@@ -55,7 +55,7 @@ RSpec.describe "Servers that come and go" do
     replaced = 0
     deadline = Journal.now + seconds
     while Journal.now < deadline
-      servers << spawn_server(lease: 10, threads: 4)
+      servers << spawn_server(lease: 20, threads: 4)
       leaving << servers.shift.tap { |server| server.signal(:TERM) }
       replaced += 1
       servers.each(&:wait_until_started)

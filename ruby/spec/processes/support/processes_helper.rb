@@ -47,7 +47,7 @@ module ProcessesHelper
 
   # Starts `seriatim -r app`, without waiting for it.
   # @param only [Array<Symbol>, nil] of the queues
-  def spawn_server(*arguments, threads: 8, lease: 5, only: nil, environment: {}, **settings)
+  def spawn_server(*arguments, threads: 8, lease: 20, only: nil, environment: {}, **settings)
     workers = only ? @workers.slice(*only) : @workers
     workload = { workers: workers, seriatim: { lease_time: lease, poll_interval: 0.5, **settings } }
     seriatim("-r", File.join(__dir__, "app.rb"), "-c", threads.to_s, *arguments, workload: workload, environment: environment)
