@@ -295,8 +295,9 @@ def test_f19_gunicorn_with_preload_pushes_from_each_process(recorder: Any, redis
         parents = clients(redis) - ours
         answers = list(threads.map(ask, range(count)))
         assert len(parents) == 1 and parents <= clients(redis)
+        pids = {pid for pid, _ in answers}
+        eventually(lambda: len(pids) == 2 or pids.update([ask(0)[0]]))  # on a busy machine one of both may answer all
     assert [right for _, right in answers].count(False) == 0
-    assert len({pid for pid, _ in answers}) == 2
     assert recorder.metrics["length"] == count + 1
 
 

@@ -53,14 +53,14 @@ def test_a_pushed_job_is_taken_and_settled(redis: RedisServer) -> None:
 
 
 def test_extend_gives_more_time_and_checks_its_arguments(redis: RedisServer) -> None:
-    settings = {**queue_settings(), "ttr": 2.0}
+    settings = {**queue_settings(), "ttr": 4.0}
     push(redis, row(b"a", 1), settings=settings)
     with runner(redis, settings) as node:
         delivery = take(node)
         delivery.extend(0, 60)
         with pytest.raises(TypeError):
             delivery.extend(0, "1")  # type: ignore[arg-type]
-        for _ in range(25):
+        for _ in range(45):
             node.pulse()
             assert node.take(0, 0.1) is None  # else its time would be over, and it would come again
         delivery.done_all()

@@ -180,17 +180,20 @@ def test_a_signal_interrupts_the_wait_for_replicas(replica: RedisServer) -> None
 
     recorder = worker()
     before = signal.signal(signal.SIGUSR1, stop)
-    pid = os.getpid()
+
+    def interrupt() -> None:
+        eventually(lambda: recorder.metrics["length"] == 1)  # the push is written: it waits for the replica
+        os.kill(os.getpid(), signal.SIGUSR1)
+
+    thread = threading.Thread(target=interrupt)
     try:
         with silent(replica):
-            timer = threading.Timer(0.1, os.kill, (pid, signal.SIGUSR1))
-            timer.start()
             began = time.monotonic()
             with pytest.raises(InterruptedError):
+                thread.start()
                 recorder.perform_async(jobs(1), wait_replicas=1, wait_timeout=10)
             assert time.monotonic() - began < 9
             assert recorder.metrics["length"] == 1
     finally:
-        timer.cancel()
-        timer.join()
+        thread.join()
         signal.signal(signal.SIGUSR1, before)

@@ -21,7 +21,7 @@ class Trio:
         self.master = RedisServer("--port", str(self.ports[0]), "--repl-diskless-sync-delay", "0", *ping)
         self.replica = RedisServer("--port", str(self.ports[1]), "--replicaof", f"127.0.0.1 {self.ports[0]}")
         eventually(lambda: "state=online" in self.master.call("INFO", "replication"))  # it is asked at once, and then after 10 s
-        self._sentinel = Sentinel(folder, "jobs", self.ports[0], down_after_milliseconds=2000)
+        self._sentinel = Sentinel(folder, "jobs", self.ports[0], down_after_milliseconds=6000)
         self.url = f"redis+sentinel://127.0.0.1:1,127.0.0.1:{self._sentinel.port}/jobs"  # the first one is dead
         eventually(lambda: "slaves=1" in self._sentinel.ask("INFO", "sentinel"))
 

@@ -414,12 +414,13 @@ def running_until(gate: threading.Event) -> tuple[Any, seriatim.Server]:
 def test_a_stop_that_ctrl_c_ended_is_finished_by_the_next_one() -> None:
     gate = threading.Event()
     recorder, server = running_until(gate)
-    threading.Timer(0.3, os.kill, (os.getpid(), signal.SIGINT)).start()
     with pytest.raises(KeyboardInterrupt):
+        threading.Timer(0.3, os.kill, (os.getpid(), signal.SIGINT)).start()
         server.stop(60)
     gate.set()
     assert server.stop(60) is True
-    assert seriatim.nodes() == [] and not server._heartbeat_thread.is_alive()
+    assert seriatim.nodes() == []
+    eventually(lambda: not server._heartbeat_thread.is_alive())
     assert recorder.metrics["processed"] == 1
 
 
@@ -441,8 +442,12 @@ def test_a_signal_handler_may_call_the_stop_that_it_interrupts() -> None:
         stops.append(server.stop(60))
         gate.set()
 
+    def interrupt() -> None:
+        eventually(lambda: server._finishing)
+        os.kill(os.getpid(), signal.SIGUSR2)
+
     with handling(signal.SIGUSR2, stop):
-        threading.Timer(0.3, os.kill, (os.getpid(), signal.SIGUSR2)).start()
+        threading.Thread(target=interrupt).start()
         assert server.stop(60) is True
     assert stops == [False]
     assert server.stop() is True
@@ -470,7 +475,8 @@ def test_an_end_that_raised_is_run_again(step: str, clean: bool, monkeypatch: py
     monkeypatch.undo()
     gate.set()
     assert server.stop(60) is clean  # what was handed back did not finish
-    assert seriatim.nodes() == [] and not server._heartbeat_thread.is_alive()
+    assert seriatim.nodes() == []
+    eventually(lambda: not server._heartbeat_thread.is_alive())
     assert server.stop() is clean
 
 
@@ -485,8 +491,8 @@ def test_who_waits_for_a_stop_that_raises_stops_the_server() -> None:
         time.sleep(0.2)
         os.kill(os.getpid(), signal.SIGINT)
 
-    threading.Timer(0.2, interrupt).start()
     with pytest.raises(KeyboardInterrupt):
+        threading.Timer(0.2, interrupt).start()
         server.stop(60)
     gate.set()
     assert stopped.get(timeout=60) is True
@@ -536,7 +542,7 @@ def test_a_server_is_not_stalled_while_redis_is_away(is_frozen: bool, monkeypatc
         eventually(lambda: not server.stats()["running"])
         time.sleep(4)
         assert server.stats()["claimed"] == 1
-        assert server.stalled is None and server_module.stalled() is None
+        eventually(lambda: server.stalled is None and server_module.stalled() is None, 10)
         os.kill(own.pid, signal.SIGCONT) if is_frozen else own.start()
         runs(recorder, 2)
         server.stop(5)
@@ -554,7 +560,7 @@ def test_a_server_is_not_stalled_while_the_applications_scheduler_holds_its_jobs
     server = serve(recorder, threads=1)
     eventually(lambda: server.stats()["claimed"] == 1)
     time.sleep(2.5)
-    assert server.stalled is None
+    eventually(lambda: server.stalled is None, 10)
 
 
 def test_a_server_is_stalled_when_none_of_its_threads_begins_what_is_due(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -568,16 +574,17 @@ def test_a_server_is_stalled_when_none_of_its_threads_begins_what_is_due(monkeyp
 
 
 PROGRAM = """
-import seriatim, sys, time
+import seriatim, sys, threading, time
+begun, interrupted = threading.Event(), threading.Event()
 class Slow(seriatim.Worker):
     def perform(self, payloads_by_id):
         print("begun", flush=True)
+        begun.set()
         time.sleep(0.5)
         print("ended", flush=True)
 server = seriatim.Server(workers=[Slow]).start()
 Slow.perform_async([{"id": 1}])
-while not server.stats()["running"]:
-    time.sleep(0.01)
+begun.wait(60)
 """
 
 
@@ -590,34 +597,36 @@ def test_f23_a_program_that_ends_lets_its_jobs_finish() -> None:
 
 INTERRUPTED = """
 import os, signal, threading
-threading.Timer(0.2, os.kill, (os.getpid(), signal.SIGINT)).start()
 try:
+    threading.Timer(0.2, os.kill, (os.getpid(), signal.SIGINT)).start()
     server.stop()
 except KeyboardInterrupt:
     print("interrupted", flush=True)
+    interrupted.set()
 """
 
 
 def test_a_program_that_ends_after_ctrl_c_in_a_stop_lets_its_jobs_finish() -> None:
     environment = {**os.environ, "REDIS_URL": seriatim.redis_url()}
-    program = PROGRAM.replace("0.5", "3") + INTERRUPTED
+    program = PROGRAM.replace("time.sleep(0.5)", "interrupted.wait(30)") + INTERRUPTED
     ended = subprocess.run([sys.executable, "-c", program], env=environment, capture_output=True, text=True, timeout=60)
     assert ended.stdout == "begun\ninterrupted\nended\n"
     assert ended.returncode == 0
 
 
 ASYNC_PROGRAM = """
-import asyncio, seriatim, time
+import asyncio, seriatim, threading
+begun = threading.Event()
 class Fails(seriatim.Worker):
     retry_in = lambda self, count: 3600
     async def perform(self, payloads_by_id):
         print("begun", flush=True)
+        begun.set()
         await asyncio.sleep(0.5)
         raise ValueError("told")
 server = seriatim.Server(workers=[Fails]).start()
 Fails.perform_async([{"id": 1}])
-while not server.stats()["running"]:
-    time.sleep(0.01)
+begun.wait(60)
 """
 
 

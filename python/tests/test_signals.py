@@ -172,7 +172,7 @@ def test_f20_the_second_term_ends_it_whoever_holds_the_gil(serve: Serve) -> None
 
 @pytest.mark.parametrize("kind", ["sleep", "await"])
 def test_f21_r_signal_1_term_completes_what_runs_and_leaves_what_is_queued(serve: Serve, kind: str) -> None:
-    server = serve(kind, "-c", "1", seconds=0, ids=1, gated=True)
+    server = serve(kind, "-c", "1", seconds=0, ids=1, gated=True, lease=20)
     queue().perform_async([{"id": "queued"}])
     began = time.monotonic()
     server.command.signal("TERM")
@@ -204,7 +204,7 @@ def node() -> Any:
 
 @pytest.mark.parametrize("kind", ["sleep", "await"])
 def test_r_signal_6_the_dashboard_asks_a_node_to_be_quiet_and_to_stop(serve: Serve, kind: str) -> None:
-    server = serve(kind, "-c", "1", seconds=0, ids=1, gated=True)
+    server = serve(kind, "-c", "1", seconds=0, ids=1, gated=True, lease=20)
     queue().perform_async([{"id": "queued"}])
     name = node()["name"]
     assert (node()["state"], seriatim.quiet_node(name), seriatim.quiet_node("nobody")) == ("working", True, False)
@@ -225,7 +225,7 @@ def test_r_signal_6_the_dashboard_asks_a_node_to_be_quiet_and_to_stop(serve: Ser
 
 
 def test_what_runs_at_the_deadline_of_a_stop_by_the_dashboard_is_handed_back(serve: Serve) -> None:
-    server = serve("sleep", "-t", "0.5", ids=1)
+    server = serve("sleep", "-t", "0.5", ids=1, lease=20)
     assert seriatim.stop_node(node()["name"])
     assert server.command.wait() == 0
     assert "handed back" in server.command.log
@@ -469,9 +469,9 @@ def test_f22_a_server_whose_job_holds_the_gil_loses_its_shards(serve: Serve) -> 
 
 @pytest.mark.parametrize("kind", ["sleep", "spin", "await"])
 def test_f22_a_job_that_never_returns_keeps_its_lease_shows_itself_and_can_be_told_to_leave(serve: Serve, kind: str) -> None:
-    first = serve(kind, "-t", "0.2", ids=1, lease=3)
-    second = serve("idle", seconds=0, ids=0, lease=3)
-    time.sleep(7)
+    first = serve(kind, "-t", "0.2", ids=1, lease=6)
+    second = serve("idle", seconds=0, ids=0, lease=6)
+    time.sleep(9)
     assert second.trace.count("begin") == 1  # the first's
     first.command.signal("TTIN")
     first.command.wait_for(rf"{kind}_app\.py:\d+:in perform")

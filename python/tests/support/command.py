@@ -137,7 +137,7 @@ class Command:
         return found
 
     def signal(self, name: str) -> None:
-        os.kill(self.pid, signal.Signals[f"SIG{name}"])
+        self._process.send_signal(signal.Signals[f"SIG{name}"])
 
     def signal_taken(self, name: str) -> None:
         """Sends it and waits until its handler has it: two that wait would be one."""
