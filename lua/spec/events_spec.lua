@@ -141,7 +141,9 @@ describe("events", function()
     for id = 1, 12 do
       assert(events:enqueue("Paid", { id = id, event = 1 }))
     end
+    assert(events:worker("Paid").actions:pause()) -- until all threads have loaded the application
     local server = serve([[
+      seriatim.on_thread_init(function() note("ready") end)
       events:on("Paid", function()
         note("begin")
         native.sleep(0.02)
@@ -149,10 +151,12 @@ describe("events", function()
         return true
       end, { max_running = 2 })
     ]], "-c", "5")
+    command.eventually(function() return shell:count_of("ready\n") == 5 end)
+    assert(events:worker("Paid").actions:resume())
     traced("end\n", 12)
     local running, most = 0, 0
     for line in shell:trace():gmatch("[^\n]+") do
-      running = running + (line == "begin" and 1 or -1)
+      running = running + (line == "begin" and 1 or line == "end" and -1 or 0)
       most = math.max(most, running)
     end
     assert.equal(2, most)

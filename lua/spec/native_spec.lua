@@ -569,10 +569,11 @@ describe("with Redis", function()
     file:write(bytes)
     file:close()
     local pipe = assert(io.popen(([[/usr/bin/python3 -c 'import socket, sys
-s = socket.socket(socket.AF_UNIX); s.connect("%s/s"); s.sendall(open("%s", "rb").read()); s.settimeout(0.05)
+s = socket.socket(socket.AF_UNIX); s.connect("%s/s"); s.sendall(open("%s", "rb").read()); s.settimeout(20)
 try:
     while True:
         sys.stdout.buffer.write(s.recv(65536))
+        s.settimeout(0.05)
 except TimeoutError:
     pass']]):format(redis.folder, name)))
     local answer = pipe:read("*a")

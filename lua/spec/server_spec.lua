@@ -318,9 +318,9 @@ describe("a server", function()
 
   it("F22 busy threads do not cost the lease", function()
     local server = serve(APP .. [[
-      seriatim.lease_time = 4
+      seriatim.lease_time = 8
       seriatim.worker { name = "Plain", perform = function(p)
-        local finish = native.now_ms() + 8000
+        local finish = native.now_ms() + 12000
         while native.now_ms() < finish do end
         note("end " .. next(p))
       end }
@@ -379,8 +379,13 @@ describe("a server", function()
       require("seriatim.server.application").load("./app.lua")
       local server = require("seriatim.server").new { application = "./app.lua", threads = 2 }
       server:start()
-      server:keep(1)
-      print(server:stats().shards, server:stop(), server:stop())
+      local stats
+      for _ = 1, 1200 do
+        server:keep(0.05)
+        stats = server:stats()
+        if stats.shards == 4 and stats.processed == 3 then break end
+      end
+      print(stats.shards, server:stop(), server:stop())
       print(pcall(server.start, server))
     ]])
     local script = shell:line({}):gsub("'[^']*seriatim%-lua'", "program.lua")

@@ -60,7 +60,9 @@ app.Bad = seriatim.worker {
       if payloads[1] == "exit" then
         ngx.exit(500)
       elseif payloads[1] == "exit late" and batch:retry_count(id) < 0 then
-        ngx.sleep(1.5)
+        while not next(require("resty.seriatim.loop").started.retired) do -- the turn of this job
+          ngx.sleep(0.05)
+        end
         ngx.exit(500)
       elseif batch:retry_count(id) < 1 then
         error("bad luck")

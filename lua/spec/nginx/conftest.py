@@ -75,7 +75,7 @@ class Nginx:
         self.journal = journal
         text = (HERE / "nginx.conf").read_text()
         known = {"lua": str(LUA), "journal": journal.socket, "port": f"127.0.0.1:{self.port}", "code_cache": "on",
-                 "certificate": "/etc/ssl/certs/ca-certificates.crt", "lease_time": "5", "stop_timeout": "15", "turn_jobs": "10000", "later": "10000",
+                 "certificate": "/etc/ssl/certs/ca-certificates.crt", "lease_time": "10", "stop_timeout": "15", "turn_jobs": "10000", "later": "10000",
                  "pool_size": "5", "pool_timeout": "30", "push_timeout": "50", "timers": "256", "resolver": "127.0.0.1",
                  "faults": "false", "processes": "2", **words}
         for name, value in known.items():

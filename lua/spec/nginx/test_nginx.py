@@ -171,7 +171,8 @@ def test_r_event_9_a_worker_process_serves_a_type_from_its_on_to_its_off(folder:
 
     nginx = Nginx(folder, server, {"redis": server.url, "processes": "1"}).start()
     try:
-        before = wait_until(shards, "the loop")
+        before = 18  # of Count, Sleep and Bad
+        wait_until(lambda: shards() == before, "the loop")
         for id in "12":
             assert call("enqueue", id=id) == "enqueued"
             assert call("on") == "given"
@@ -290,7 +291,8 @@ def test_f20_term_does_not_write_again_what_later_has_sent(folder: Path, server:
             time.sleep(0.3)
         assert nginx.figures()["later"]["queued"] == 2, "1 is sent, and 2 waits for its answer"
         nginx.signal(signal.SIGTERM)
-        wait_until(lambda: "1 jobs of push_later are lost: outcome unknown: " in nginx.log(), "the end of the worker")
+        wait_until(lambda: "1 jobs of push_later are lost: outcome unknown: " in nginx.log() or nginx.process.poll() is not None,
+                   "the end of the worker")
         os.kill(server.pid, signal.SIGCONT)
         nginx.process.wait(60)
     finally:
@@ -298,8 +300,10 @@ def test_f20_term_does_not_write_again_what_later_has_sent(folder: Path, server:
         nginx.end()
     again = Nginx(folder, server, {"redis": server.url, "processes": "1"}).start()
     try:
-        wait_until(lambda: ("x", "2") in runs(again), "the last run")
-        assert [line[1] for line in again.lines() if line[0] == "x"] == ["1", "2"]
+        assert again.get("/content", id="x", payload="3") == (200, "ok")
+        wait_until(lambda: ("x", "3") in runs(again), "the last run")
+        # A worker has a second for its end: 2 is lost if Redis, which goes on late here, does not answer by then.
+        assert [line[1] for line in again.lines() if line[0] == "x"] in (["1", "2", "3"], ["1", "3"])
     finally:
         again.end()
 
@@ -409,6 +413,7 @@ def test_f22_a_sleeping_job_does_not_hold_a_reload(folder: Path, server: Redis) 
     finally:
         nginx.end()
 def test_f21_quit_lets_jobs_finish(nginx: Nginx, server: Redis) -> None:
+    wait_until_shared(nginx)
     nginx.get("/content", worker="Sleep", id="s", payload="1")
     wait_until(lambda: nginx.lines(), "the job's start")
     nginx.signal(signal.SIGQUIT)

@@ -29,9 +29,9 @@ def fill_timers(nginx: Nginx, seconds: float) -> None:
 
 
 def test_push_later_writes_when_its_timer_was_dropped(nginx: Nginx) -> None:
-    fill_timers(nginx, 1)
+    fill_timers(nginx, 5)
     nginx.get("/log", id="x", payload="0")
-    time.sleep(4.5)
+    time.sleep(6.5)
     assert nginx.figures()["later"]["queued"] == 1
     nginx.get("/log", id="x", payload="1")
     wait_until(lambda: nginx.figures()["later"] == {"queued": 0, "pushed": 2, "refused": 0, "failed": 0}, "the push", 10)
@@ -48,7 +48,7 @@ def test_a_pop_that_waits_is_woken_by_messages_when_their_timer_was_dropped(ngin
 def test_f1_the_loop_loses_no_result_when_the_timer_of_its_next_turn_was_dropped(nginx: Nginx) -> None:
     for id, seconds in [("short", 0.5), ("long", 2)]:
         assert nginx.get("/content", worker="Sleep", id=id, payload=str(seconds)) == (200, "ok")
-    wait_until(lambda: len(nginx.lines()) == 2, "the begins")
+    wait_until(lambda: len(nginx.lines()) >= 2, "the begins")
     fill_timers(nginx, 8)
     wait_until(lambda: len(nginx.lines()) == 4, "the ends")
     for number in range(5):
@@ -79,11 +79,11 @@ def test_the_loop_begins_when_the_timer_of_its_first_turn_was_dropped(folder: Pa
 def test_the_loop_goes_on_in_one_timer_beside_a_job_that_outlives_many_turns(folder: Path, server: Redis) -> None:
     nginx = Nginx(folder, server, {"redis": server.url, "processes": "1", "timers": "6", "turn_jobs": "1"}).start()
     try:
-        assert nginx.get("/content", worker="Sleep", id="long", payload="6") == (200, "ok")
+        assert nginx.get("/content", worker="Sleep", id="long", payload="12") == (200, "ok")
         wait_until(lambda: nginx.lines(), "its begin")
         for number in range(12):
             assert nginx.get("/content", worker="Sleep", id=f"x{number}", payload="0") == (200, "ok")
-            wait_until(lambda: ["end", f"x{number}"] in [line[:2] for line in nginx.lines()], "the run", 3)
+            wait_until(lambda: ["end", f"x{number}"] in [line[:2] for line in nginx.lines()], "the run", 10)
             time.sleep(0.2)
         assert ["end", "long"] not in [line[:2] for line in nginx.lines()]
         wait_until(lambda: ["end", "long"] in [line[:2] for line in nginx.lines()], "its end")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import http.client
 import json
+import os
 import re
 import signal
 import subprocess
@@ -181,7 +182,7 @@ def order(nginx: Nginx, pid: int, word: str) -> None:
 
 def test_a_node_is_quieted_and_stopped_and_its_nginx_worker_serves_on(nginx: Nginx) -> None:
     wait_until(lambda: list(states(nginx).values()) == ["working"] * 2, "both nodes")
-    nginx.get("/content", worker="Sleep", id="s", payload="3")
+    nginx.get("/content", worker="Sleep", id="s", payload="10")
     busy = int(wait_until(lambda: nginx.lines(), "the job's start")[0][2])
     other = next(pid for pid in states(nginx) if pid != busy)
     order(nginx, busy, "quiet")
@@ -283,13 +284,17 @@ def test_a_change_that_gets_no_connection_is_told_that_the_dashboard_is_busy(fol
     try:
         nginx.get("/content", id="x", payload="0")
         assert post(nginx, "/seriatim/api/web/Count/pause").status == 200
-        server.client.client_pause(3000)
+        os.kill(server.pid, signal.SIGSTOP)
         with ThreadPoolExecutor(4) as threads:
-            answers = list(threads.map(lambda _: post(nginx, "/seriatim/api/web/Count/pause"), range(4)))
+            asked = [threads.submit(post, nginx, "/seriatim/api/web/Count/pause") for _ in range(4)]
+            wait_until(lambda: sum(each.done() for each in asked) == 2, "the two that get no connection")
+            os.kill(server.pid, signal.SIGCONT)
+            answers = [each.result() for each in asked]
         busy = [answer.json() for answer in answers if answer.status == 503]
         assert busy == [{"done": 0, "error": "the dashboard is busy; nothing was changed", "unknown": False}] * 2
         assert post(nginx, "/seriatim/api/web/Count/pause").status == 200
     finally:
+        os.kill(server.pid, signal.SIGCONT)
         nginx.end()
 
 

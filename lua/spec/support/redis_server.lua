@@ -119,7 +119,7 @@ function RedisServer.start_sentinel(master, name, master_port)
 port %s
 dir %s
 sentinel monitor %s 127.0.0.1 %s 1
-sentinel down-after-milliseconds %s 2000
+sentinel down-after-milliseconds %s 8000
 sentinel failover-timeout %s 2000
 ]]):format(port, folder, name, master_port, name, name))
   file:close()
