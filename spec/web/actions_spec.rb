@@ -140,16 +140,19 @@ each_mount "the actions" do
 
   # Each holds a connection until its end. Were the probe to wait for one of them, it would be answered after it.
   it "two long changes hold up neither a probe nor a page" do
-    40.times { |n| live[queue].perform_async(Array.new(1000) { |i| { id: "#{n}-#{i}", payload: 1, delay: 3600 } }) }
-    counts = []
-    changes = Array.new(2) { Thread.new { counts << site.post(Site.worker(queue, "perform_all_jobs_now")).json["count"] } }
-    sleep 0.1
-    answered = %w[/readyz /metrics /api/v1/stats].map { |path| [status_at_last(path), changes.count(&:alive?)] }
-    expect(answered.map(&:first)).to eq([200] * 3)
-    expect(answered.first.last).to eq(2) # the pages ask Redis much more, which on a busy machine may take longer than the changes
-    changes.each(&:join)
-    expect(counts.sum).to eq(40_000)
-    live[queue].actions.pause
+    beside = Array.new(5).each_index.lazy.map do |attempt| # on a busy machine the changes may end before the probe is asked
+      40.times { |n| live[queue].perform_async(Array.new(1000) { |i| { id: "#{attempt}-#{n}-#{i}", payload: 1, delay: 3600 } }) }
+      actions.pause
+      counts = []
+      changes = Array.new(2) { Thread.new { counts << site.post(Site.worker(queue, "perform_all_jobs_now")).json["count"] } }
+      sleep 0.1
+      answered = %w[/readyz /metrics /api/v1/stats].map { |path| [status_at_last(path), changes.count(&:alive?)] }
+      expect(answered.map(&:first)).to eq([200] * 3)
+      changes.each(&:join)
+      expect(counts.sum).to eq(40_000)
+      answered.first.last # the pages ask Redis much more, which on a busy machine may take longer than the changes
+    end
+    expect(beside.any?(2)).to be(true)
   end
 
   it "perform the retries now, of all and of one error, and kill those of one error; delayed jobs stay delayed" do
@@ -167,9 +170,11 @@ each_mount "the actions" do
     30.times { |n| live[queue].perform_async(Array.new(1000) { |i| { id: "#{n}-#{i}", payload: 1, delay: 3600 } }) }
     open("enqueued", queue: queue)
     browser.press("Perform all now", within: "main")
+    hold_changes
     browser.click("dialog [type=submit]:not([disabled])")
     browser.waited("progress") { browser.text("dialog .message")&.match?(/\A[\d,]+ of about 30,000 done/) }
     browser.press("Stop", within: "dialog")
+    let_go
     browser.waited("the end of the dialog") { !browser.there?("dialog") }
     browser.waited("what was done") { told&.match?(/\AStopped\. [\d,]+ ids are due now\./) }
     expect(told[/\A\D+([\d,]+)/, 1].delete(",").to_i).to be_between(1000, 29_000)

@@ -68,7 +68,18 @@ RSpec.shared_examples "actions of a client" do
 
   it "R-WEB-15: end when the client closes its connection" do
     count = [FullHouse::IDS, 40_000].max # the connection is closed long before the action has ended on all of them, on a busy machine, too
-    name = house.fill("Left", count)
+    left = 0
+    5.times do |attempt| # a busy machine may not close the connection in time
+      left = left_of("Left #{attempt}", count)
+      break if left.positive?
+    end
+    say("#{left} of #{count} are left after the client has closed its connection")
+    expect(left).to be_between(1, count - 1)
+  end
+
+  # @return [Integer] how many of the ids are still delayed when the client that made them all due has gone
+  def left_of(queue, count)
+    name = house.fill(queue, count)
     body = "{}"
     head = "POST #{house.site.prefix}#{Site.worker(name, "perform_all_jobs_now")} HTTP/1.1\r\nHost: #{house.site.host}:#{house.site.port}\r\n"
     fields = { **Site::CHANGE, "Content-Length" => body.bytesize }.map { |field, value| "#{field}: #{value}\r\n" }.join
@@ -76,9 +87,7 @@ RSpec.shared_examples "actions of a client" do
       io.write("#{head}#{fields}\r\n#{body}")
       sleep 0.01 until house.delayed(name)&.<(count)
     end
-    left = still_delayed(name)
-    say("#{left} of #{count} are left after the client has closed its connection")
-    expect(left).to be_between(1, count - 1)
+    still_delayed(name)
   end
 end
 

