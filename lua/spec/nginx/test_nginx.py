@@ -280,7 +280,9 @@ def test_term_writes_what_later_holds(folder: Path, server: Redis) -> None:
         nginx.end()
 
 
-def test_f20_term_does_not_write_again_what_later_has_sent(folder: Path, server: Redis) -> None:
+def runs_after_term(folder: Path, server: Redis) -> list[str]:
+    """Of the jobs 1 and 2, of which one is sent and one waits when nginx gets TERM, and of 3, which is pushed later."""
+    server.client.flushall()
     nginx = Nginx(folder, server, {"redis": server.url, "processes": "1"}).start()
     try:
         nginx.get("/log", id="y", payload="0")
@@ -302,10 +304,19 @@ def test_f20_term_does_not_write_again_what_later_has_sent(folder: Path, server:
     try:
         assert again.get("/content", id="x", payload="3") == (200, "ok")
         wait_until(lambda: ("x", "3") in runs(again), "the last run")
-        # A worker has a second for its end: 2 is lost if Redis, which goes on late here, does not answer by then.
-        assert [line[1] for line in again.lines() if line[0] == "x"] in (["1", "2", "3"], ["1", "3"])
+        return [line[1] for line in again.lines() if line[0] == "x"]
     finally:
         again.end()
+
+
+def test_f20_term_does_not_write_again_what_later_has_sent(folder: Path, server: Redis) -> None:
+    for _ in range(3):
+        found = runs_after_term(folder, server)
+        assert found in (["1", "2", "3"], ["1", "3"])
+        if "2" in found:
+            return
+    # A worker has a second for its end, within which a Redis that goes on late may not answer: but not each time.
+    pytest.fail("2 was lost each time")
 
 
 def test_a_full_pool_is_waited_for_and_named(folder: Path, server: Redis) -> None:
