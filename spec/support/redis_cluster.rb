@@ -293,12 +293,12 @@ class RedisCluster
 
   def answering = nodes.select(&:answers?)
 
-  def limit_silence(milliseconds, nodes = answering)
-    nodes.each { |node| node.call("CONFIG", "SET", "cluster-node-timeout", milliseconds) }
-  end
+  def configure(option, value, nodes = answering) = nodes.each { |node| node.call("CONFIG", "SET", option, value) }
+
+  def limit_silence(milliseconds, nodes = answering) = configure("cluster-node-timeout", milliseconds, nodes)
 
   # @param word [String] "yes": no replica takes over unless it is told to
-  def forbid_failovers(word) = answering.each { |node| node.call("CONFIG", "SET", "cluster-replica-no-failover", word) }
+  def forbid_failovers(word) = configure("cluster-replica-no-failover", word)
 
   def tell_to_take_over(replica)
     replica.call("CLUSTER", "FAILOVER")
@@ -360,7 +360,7 @@ class RedisCluster
   # Do all say the same of its slots, and nobody that it is dead?
   def agreed?(node)
     said = answering.map { |other| other.said_of(node) }
-    said.all? { |words| words.any? && words[2].split(",").none? { |flag| flag.start_with?("fail") } } && said.map { |words| words.drop(8).grep_v(/\[/) }.uniq.one?
+    said.all? { |words| words.any? && !words[2].include?(",fail") } && said.map { |words| words.drop(8).grep_v(/\[/) }.uniq.one?
   end
 
   # Do all others know that it is a replica?
