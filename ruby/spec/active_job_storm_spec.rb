@@ -25,7 +25,7 @@ RSpec.describe "ActiveJob for a time", limit: 1800 do
         end
       end
       JOURNAL = File.open(File.join(__dir__, "journal"), "a")
-      Seriatim.lease_time = ENV.fetch("LEASE", "4").to_f
+      Seriatim.lease_time = 4
     RUBY
     File.write(File.join(@dir, "push.rb"), <<~RUBY)
       require "seriatim"
