@@ -4,7 +4,7 @@
 local semaphore = require "ngx.semaphore"
 local native = require "seriatim.native"
 
-local RECOUNT = 1 -- seconds after which the places of killed requests are looked for
+local RECOUNT = 1 -- seconds after which the places of killed requests are looked for, once for all that wait
 
 local places = {}
 
@@ -17,6 +17,7 @@ local Place = {}
 Place.__index = Place
 
 local all = {} -- by the name of a pool
+local looked_ms = 0 -- when they were looked for last
 
 local function of(name)
   -- nginx kills light threads without a word to them; a place that nobody holds any more vanishes.
@@ -33,6 +34,14 @@ function Places:count()
   return count
 end
 
+---Frees the places of killed requests. It collects all garbage of the nginx worker, which may take some milliseconds.
+local function look_for_killed()
+  if native.now_ms() - looked_ms >= RECOUNT * 1000 then
+    collectgarbage()
+    looked_ms = native.now_ms()
+  end
+end
+
 ---Waits for a place. Nil: all were taken in these milliseconds.
 ---@param name string  of the pool
 ---@param size integer
@@ -46,7 +55,7 @@ function places.enter(name, size, patience)
       return nil
     end
     if not self.semaphore:wait(math.min(left, RECOUNT)) then
-      collectgarbage()
+      look_for_killed()
     end
   end
   local place = setmetatable({ places = self }, Place)

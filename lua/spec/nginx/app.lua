@@ -137,6 +137,26 @@ function app.in_timer()
   end))
 end
 
+---How often all garbage is collected while 20 operations wait for the only place of a pool, for ?seconds=.
+function app.crowd()
+  local places = require "resty.seriatim.places"
+  local collect, count, waiters = collectgarbage, 0, {}
+  local place = places.enter("crowd", 1, 0)
+  _G.collectgarbage = function(...)
+    count = count + 1
+    return collect(...)
+  end
+  for number = 1, 20 do
+    waiters[number] = ngx.thread.spawn(places.enter, "crowd", 1, tonumber(ngx.var.arg_seconds) * 1000)
+  end
+  for _, waiter in ipairs(waiters) do
+    ngx.thread.wait(waiter)
+  end
+  _G.collectgarbage = collect
+  place:leave()
+  ngx.say(count)
+end
+
 ---What perform_async says in a phase without sockets.
 function app.refused_here()
   local _, err = app.push()

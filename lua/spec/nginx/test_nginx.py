@@ -337,6 +337,11 @@ def test_a_full_pool_is_waited_for_and_named(folder: Path, server: Redis) -> Non
         nginx.end()
 
 
+def test_operations_that_wait_for_a_place_collect_garbage_together(nginx: Nginx) -> None:
+    status, count = nginx.get("/crowd", seconds="2.5")
+    assert (status, 1 <= int(count) <= 4) == (200, True), count
+
+
 def test_lost_connections_lose_nothing(nginx: Nginx, server: Redis) -> None:
     def cut() -> None:
         for _ in range(20):
