@@ -53,7 +53,7 @@ function Exchange:connect(way)
   if kind then
     return self:lose(way, kind, message)
   end
-  self.transport.was_up = true
+  self.transport:note_connected()
 end
 
 ---The client counts the bytes as sent before they are: Redis may have read them even if the sending ends with an error.

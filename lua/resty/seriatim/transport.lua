@@ -13,7 +13,7 @@ local settings = require "seriatim.settings"
 
 local MAX_PAYLOAD = 0 -- the core's default, 1 MiB
 local LIMIT_MS = 30000 -- of any operation but a push, from its last answer
-local FIRST_LIMIT_MS = 5000 -- of an operation before the first connection: a wrong URL shows soon
+local FIRST_LIMIT_MS = 5000 -- of an operation before the first connection of the nginx worker to this URL: a wrong one shows soon
 local QUEUE = 100000 -- operations of an nginx worker that may wait for a free connection
 local READ_BYTES = 65536
 local UNHEARD_MS = 100 -- the most that a pop sleeps when no message can wake it
@@ -32,6 +32,7 @@ local transport = {}
 local Transport = {}
 Transport.__index = Transport
 
+local was_up = {} -- by URL: the nginx worker was connected to it
 local in_use = setmetatable({}, { __mode = "k" }) -- the pools of sockets; those of killed requests vanish
 
 ---@param url string
@@ -56,7 +57,7 @@ function transport.open(url, namespace, url_from)
   for _, seed in ipairs(parsed.hosts or {}) do
     client:seed(seed.host, seed.port)
   end
-  return setmetatable({ client = client, address = parsed, was_up = false }, Transport)
+  return setmetatable({ client = client, address = parsed }, Transport)
 end
 
 local function begin(client, name, ...)
@@ -129,9 +130,13 @@ local function new_run(limit)
   return { first = now, began = now, ends = limit and now + limit * 1000 or math.huge, failures = 0 }
 end
 
+function Transport:note_connected()
+  was_up[self.address.redacted] = true
+end
+
 ---Milliseconds that it may still take. A push has a limit of its own, which answers do not prolong.
 function Transport:patience(run)
-  local limit = not self.was_up and FIRST_LIMIT_MS or self.client:limit() and math.huge or LIMIT_MS
+  local limit = not was_up[self.address.redacted] and FIRST_LIMIT_MS or self.client:limit() and math.huge or LIMIT_MS
   if self.web_pool then
     limit = math.min(limit, WEB_LIMIT_MS)
   end
@@ -250,7 +255,7 @@ function Transport:attempt(run)
   end
   local kind, message = self:greet(sock)
   if not kind then
-    self.was_up = true
+    self:note_connected()
     kind, message = self:exchange(sock, run)
   end
   in_use[sock] = nil

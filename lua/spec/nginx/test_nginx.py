@@ -337,6 +337,23 @@ def test_a_full_pool_is_waited_for_and_named(folder: Path, server: Redis) -> Non
         nginx.end()
 
 
+def test_pushes_outlast_an_outage_if_their_worker_was_connected_before(folder: Path, server: Redis) -> None:
+    other = Redis()
+    words = {"redis": other.url, "processes": "1", "pool_size": "2"}
+    nginx = Nginx(folder, server, words).start()
+    try:
+        assert nginx.get("/content", id="x", payload="0") == (200, "ok")
+        other.stop()
+        with ThreadPoolExecutor(8) as threads:
+            answers = [threads.submit(nginx.get, "/content", id=str(number)) for number in range(8)]
+            time.sleep(7)  # a connection that was never made gives up after 5
+            other.start()
+            assert [each.result() for each in answers] == [(200, "ok")] * 8
+    finally:
+        nginx.end()
+        other.remove()
+
+
 def test_operations_that_wait_for_a_place_collect_garbage_together(nginx: Nginx) -> None:
     status, count = nginx.get("/crowd", seconds="2.5")
     assert (status, 1 <= int(count) <= 4) == (200, True), count
