@@ -23,6 +23,7 @@ local STALLED = 2 -- looks of the guard after which the loop is said to be gone
 local STRIKES = 5 -- looks of the guard without a look of the supervisor's, or of a retired turn's: it is gone
 local BOOT_STRIKES = 60 -- while Redis is asked for the queues
 local HANDED_BACK = 2 -- seconds for handing back what was abandoned
+local RETIRED_END = 1 -- seconds for earlier turns to end their jobs
 
 ---@class seriatim.Loop
 ---@field jobs integer  deliveries that this loop ran
@@ -526,10 +527,19 @@ function Turn:stop()
   end
 end
 
+---Ends all jobs, those of earlier turns, too: only the turn that began a light thread may end it. Then it hands them back.
 function Turn:abandon(node)
+  local loop = self.loop
   self:kill_threads()
+  loop.abandoned = true
+  for turn in pairs(loop.retired) do
+    turn:call()
+  end
+  self:await(RETIRED_END, function()
+    return next(loop.retired) == nil
+  end)
   node:abandon()
-  self.loop.notify()
+  loop.notify()
   self:await(HANDED_BACK, function()
     return node:stopped()
   end)

@@ -51,6 +51,18 @@ app.Sleep = seriatim.worker {
   end,
 }
 
+app.Ticks = seriatim.worker {
+  name = "Ticks",
+  perform = function(payloads_by_id)
+    for id, payloads in pairs(payloads_by_id) do
+      for _ = 1, tonumber(payloads[1]) do
+        note(("tick %s %d"):format(id, ngx.worker.pid()))
+        ngx.sleep(0.01)
+      end
+    end
+  end,
+}
+
 app.Bad = seriatim.worker {
   name = "Bad",
   retry_in = function() return 0.05 end,

@@ -171,7 +171,7 @@ def test_r_event_9_a_worker_process_serves_a_type_from_its_on_to_its_off(folder:
 
     nginx = Nginx(folder, server, {"redis": server.url, "processes": "1"}).start()
     try:
-        before = 18  # of Count, Sleep and Bad
+        before = 23  # of Count, Sleep, Ticks and Bad
         wait_until(lambda: shards() == before, "the loop")
         for id in "12":
             assert call("enqueue", id=id) == "enqueued"
@@ -445,6 +445,24 @@ def test_f22_a_sleeping_job_does_not_hold_a_reload(folder: Path, server: Redis) 
         assert " fail " not in nginx.log(), "it was stopped, which is no failure"
     finally:
         nginx.end()
+
+
+def test_a_job_of_an_earlier_turn_has_ended_before_it_is_handed_back(folder: Path, server: Redis) -> None:
+    words = {"redis": server.url, "processes": "1", "stop_timeout": "1", "turn_jobs": "10"}
+    nginx = Nginx(folder, server, words).start()
+    try:
+        nginx.get("/content", worker="Ticks", id="t", payload="100000")
+        under_load(nginx, 1, lambda: None)  # ends its turn
+        first = nginx.workers()
+        nginx.signal(signal.SIGHUP)
+        wait_until(lambda: len({line[2] for line in nginx.lines() if line[0] == "tick"}) == 2, "the job's next run")
+        wait_until(lambda: not set(first) & set(nginx.workers()), "the old worker's end")
+        pids = [int(line[2]) for line in nginx.lines() if line[0] == "tick"]
+        assert pids == sorted(pids, key=first.__contains__, reverse=True), "the first run went on beside the second"
+    finally:
+        nginx.end()
+
+
 def test_f21_quit_lets_jobs_finish(nginx: Nginx, server: Redis) -> None:
     wait_until_shared(nginx)
     nginx.get("/content", worker="Sleep", id="s", payload="1")
