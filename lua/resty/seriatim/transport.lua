@@ -20,6 +20,7 @@ local UNHEARD_MS = 100 -- the most that a pop sleeps when no message can wake it
 local WEB_SIZE = 2 -- connections of an nginx worker for what the dashboard reads, and for what it changes, so that none waits for another
 local WEB_READS, WEB_CHANGES = "seriatim-web:", "seriatim-web-changes:" -- their pools
 local WEB_POLLS = "seriatim-web-polls:" -- the pool of consumers' pops that wait: a thousand may ask at once
+local WEB_WAIT_MS = 1000 -- for one of the connections of the dashboard, or pool_timeout if that is longer
 local WEB_LIMIT_MS = 4500 -- the core's, for a request of the dashboard: less than its reads have, so that they tell the cause
 
 local LEFT = "CLOSED" -- the end of a change whose client has closed its connection to nginx
@@ -191,7 +192,7 @@ function Transport:pool_options()
   return {
     pool = (self.web_pool or "seriatim:") .. self.address.redacted,
     pool_size = self.web_pool and WEB_SIZE or settings.client_pool_size,
-    backlog = settings.pool_timeout > 0 and QUEUE or 0,
+    backlog = (self.web_pool or settings.pool_timeout > 0) and QUEUE or 0,
   }
 end
 
@@ -206,7 +207,8 @@ end
 
 ---The milliseconds for a free connection.
 function Transport:pool_patience(run)
-  return math.max(1, math.min(self:patience(run), math.max(settings.pool_timeout * 1000, 1)))
+  local least = self.web_pool and WEB_WAIT_MS or 1
+  return math.max(1, math.min(self:patience(run), math.max(settings.pool_timeout * 1000, least)))
 end
 
 ---Ends the operation for want of a free connection.
@@ -230,7 +232,7 @@ function Transport:connect(run)
     in_use[sock] = options.pool
     return sock
   end
-  if (kind == "TIMEOUT" or settings.pool_timeout == 0) and is_full(message, options) then
+  if (kind == "TIMEOUT" or options.backlog == 0) and is_full(message, options) then
     self:give_up_full(run, patience, options.pool_size)
     return nil
   end
@@ -240,7 +242,7 @@ end
 ---On a cluster.
 function Transport:attempt_masters(run)
   local patience, options = self:pool_patience(run), self:pool_options()
-  local place = places.enter(options.pool, options.pool_size, settings.pool_timeout > 0 and patience or 0)
+  local place = places.enter(options.pool, options.pool_size, options.backlog > 0 and patience or 0)
   if not place then
     return self:give_up_full(run, patience, options.pool_size)
   end

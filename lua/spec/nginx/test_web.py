@@ -298,6 +298,18 @@ def test_a_change_that_gets_no_connection_is_told_that_the_dashboard_is_busy(fol
         nginx.end()
 
 
+def test_readers_wait_for_a_connection_even_if_pushes_may_not(folder: Path, server: Redis) -> None:
+    nginx = Nginx(folder, server, {"redis": server.url, "processes": "1", "pool_timeout": "0"}).start()
+    try:
+        assert get(nginx, "/seriatim/api/v1/stats").status == 200
+        server.client.client_pause(300)
+        with ThreadPoolExecutor(6) as threads:
+            answers = list(threads.map(lambda _: get(nginx, "/seriatim/api/v1/stats").status, range(6)))
+        assert answers == [200] * 6
+    finally:
+        nginx.end()
+
+
 def test_f15_an_unreachable_redis_is_answered_with_503(folder: Path, server: Redis) -> None:
     other = Redis()
     nginx = Nginx(folder, server, {"redis": other.url}).start()
