@@ -58,6 +58,7 @@ static int client_close(lua_State *L)
     if (self->busy)
         return 0;
     self->client = NULL;
+    slu_web_forget_hooks(L, self);
     seriatim_client_free(client);
     return 0;
 }

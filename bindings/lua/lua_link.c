@@ -561,6 +561,7 @@ static int link_close(lua_State *L)
         return 0;
     self->link = NULL;
     self->client = NULL;
+    slu_web_forget_hooks(L, self);
     seriatim_link_free(link);
     return 0;
 }

@@ -52,6 +52,8 @@ extern const luaL_Reg slu_pops[];
 extern const luaL_Reg slu_ick[];
 /* lua_web.c: web, as a method of both. */
 extern const luaL_Reg slu_web[];
+/* lua_web.c: lets go of the functions that its last request was given. */
+void slu_web_forget_hooks(lua_State *L, slu_link *self);
 /* lua_link.c: queue, push, layout, result. */
 extern const luaL_Reg slu_operations[];
 

@@ -155,6 +155,18 @@ static void web_keep_hooks(lua_State *L, slu_link *self, int redact, int load_er
     lua_rawset(L, LUA_REGISTRYINDEX);
 }
 
+void slu_web_forget_hooks(lua_State *L, slu_link *self)
+{
+    lua_pushlightuserdata(L, self);
+    lua_rawget(L, LUA_REGISTRYINDEX);
+    if (!lua_isnil(L, -1)) {
+        lua_pushlightuserdata(L, self);
+        lua_pushnil(L);
+        lua_rawset(L, LUA_REGISTRYINDEX);
+    }
+    lua_pop(L, 1);
+}
+
 static int web_has_hook(lua_State *L, slu_link *self, int hook)
 {
     int has;

@@ -192,6 +192,17 @@ describe("arithmetic", function()
     assert(#native.hostname() > 0 and native.getpid() > 1)
   end)
 
+  it("lets go of the functions of a dashboard's request when the client is closed", function()
+    local client = native.client(nil, "spec", 0)
+    local held = setmetatable({ function() return client end }, { __mode = "v" })
+    client:web({ workers = {} }, { method = "GET", path = "/api/v1/stats", headers = {}, role = 3 }, held[1], nil)
+    client:give_up("IO", "closed")
+    client:close()
+    collectgarbage()
+    collectgarbage()
+    assert.is_nil(held[1])
+  end)
+
   it("takes URLs apart", function()
     local url = native.parse_url("rediss://me:p%40ss@[::1]:7/3")
     assert.same({ scheme = "rediss", host = "::1", port = 7, user = "me", password = "p@ss", database = 3,
