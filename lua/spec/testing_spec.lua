@@ -136,6 +136,24 @@ describe("seriatim.testing", function()
       assert.same({ 1, "again", 2, { by = "test" } }, { #left, left[1].payload, left[1].score, left[1].context })
     end)
 
+    it("R-TEST-6: runs handlers of events; an event without one waits", function()
+      local events, heard = seriatim.events("Tested"), {}
+      events:enqueue("paid", { id = "1", event = PAID })
+      assert.equal(0, testing.drain())
+      events:on("paid", function(event)
+        table.insert(heard, event)
+        return true
+      end)
+      assert.equal(1, testing.drain())
+      events:enqueue("paid", { id = "2", event = { status = "new" } })
+      assert.same({ status = "new" }, testing.pushed(events:worker "paid")[2].payload)
+      testing.set_mode "inline"
+      events:enqueue("paid", { id = "3", event = 3 })
+      events:off("paid")
+      events:enqueue("paid", { id = "4", event = 4 })
+      assert.same({ PAID, 3 }, heard)
+    end)
+
     it("R-TEST-6: keeps what is pushed while the id runs for its next run", function()
       local orders
       orders = jobs.worker("Again", function(payloads)

@@ -186,11 +186,15 @@ def test_r_test_6_a_decorated_function_is_a_worker(fake: None) -> None:
 def test_r_test_6_handlers_of_events_run(fake: None) -> None:
     heard: list[Any] = []
     events = seriatim.events("Tested")
-    events.on("paid", lambda event, context: heard.append(event) or True)
     events.enqueue("paid", id="1", event=PAID)
+    assert testing.drain() == 0, "it has no handler"
+    events.on("paid", lambda event, context: heard.append(event) or True)
     assert testing.drain() == 1
-    assert heard == [PAID]
-    events.off("paid")
+    with testing.inline():
+        events.enqueue("paid", id="2", event=2)
+        events.off("paid")
+        events.enqueue("paid", id="3", event=3)
+    assert heard == [PAID, 2]
 
 
 def test_r_test_7_cancels_and_reschedules_by_handle(fake: None) -> None:

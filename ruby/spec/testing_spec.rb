@@ -101,6 +101,24 @@ RSpec.describe "Seriatim.testing!" do
       expect(given(orders)).to eq([{ "1" => ["first"] }, { "1" => ["second"] }])
     end
 
+    it "R-TEST-6: runs handlers of events; an event without one waits" do
+      events = Seriatim.events("Tested")
+      heard = []
+      events.enqueue("paid", id: 1, event: paid)
+      expect(Seriatim::Testing.drain).to eq(0)
+      expect(events.worker("paid").drain).to eq(0)
+      events.on("paid") { |event, _| heard << event }
+      expect(Seriatim::Testing.drain(raise: false)).to eq(70), "true is returned of no run"
+      events.off("paid")
+      events.on("paid") { |event, _| heard.replace([event]) && true }
+      Seriatim.testing!(:inline) do
+        events.enqueue("paid", id: 2, event: 2)
+        events.off("paid")
+        events.enqueue("paid", id: 3, event: 3)
+      end
+      expect(heard).to eq([2])
+    end
+
     it "R-TEST-7: cancels and reschedules by handle" do
       orders = worker
       first, second = orders.perform_async([{ id: 1, deliver_in: 60 }, { id: 2, deliver_in: 60 }]).handles

@@ -3,6 +3,7 @@
 local inspect = require "seriatim.client.inspect"
 local stored_error = require "seriatim.client.stored_error"
 local errors = require "seriatim.errors"
+local events = require "seriatim.events"
 local native = require "seriatim.native"
 local execution = require "seriatim.server.execution"
 local given = require "seriatim.testing.given"
@@ -138,11 +139,19 @@ end
 
 -- ---- pushes
 
+---Of types of events those that have a handler.
+local function all_workers()
+  local list = events.workers()
+  for place = #worker.all, 1, -1 do
+    list[#list + 1] = worker.all[place].worker
+  end
+  return list
+end
+
 ---The worker that has these settings, or had them before one changed; nil where what was pushed to is not in this Lua state.
 local function worker_of(queue_settings)
   local same_name
-  for place = #worker.all, 1, -1 do
-    local each = worker.all[place].worker
+  for _, each in ipairs(all_workers()) do
     if rawget(each, "_settings") == queue_settings then
       return each
     end

@@ -30,6 +30,8 @@ module Seriatim
 
       def retry_in(count) = @back_off.call(count)
 
+      def handled? = Events.registered?(self)
+
       def inspect = "#<Seriatim::Events #{queue_name}>"
       alias to_s inspect
 

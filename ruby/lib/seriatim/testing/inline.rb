@@ -17,7 +17,7 @@ module Seriatim
         result = memory.push(settings, jobs, *rest)
         @pushed.concat(memory.pushed)
         worker = Worker.named(settings[:queue_name])
-        while worker && (taken = memory.take(worker, FOREVER))
+        while worker && runs?(worker) && (taken = memory.take(worker, FOREVER))
           Trial.new(memory, worker, FOREVER).run(*taken, true)
         end
         result

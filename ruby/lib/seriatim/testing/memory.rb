@@ -129,6 +129,9 @@ module Seriatim
 
       def workers = @numbers.keys.filter_map { |name| Worker.named(name) }
 
+      # Events whose type has no handler in this process wait for one, as in a queue.
+      def runs?(worker) = !worker.respond_to?(:handled?) || worker.handled?
+
       def limit(at)
         return unless at
 
@@ -144,7 +147,7 @@ module Seriatim
       # @return [Boolean] false: nothing is due by this time
       def run_next(workers, limit, raises)
         loop do
-          at, worker = workers.filter_map { |worker| (at = due(worker)) && [at, worker] }.min_by(&:first)
+          at, worker = workers.select { |each| runs?(each) }.filter_map { |each| (at = due(each)) && [at, each] }.min_by(&:first)
           return false if at.nil? || (limit && at > limit)
 
           time = [now, at].max
