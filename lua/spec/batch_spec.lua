@@ -175,9 +175,16 @@ describe("a delivery", function()
     seriatim.format_error = function(raised) return "formatted " .. raised.code end
     seriatim.dump_error = function(text) return text:reverse() end
     seriatim.load_error = function(stored) return stored:reverse() .. "!" end
-    local made = worker(function() error({ code = 7 }) end)
+    local seen
+    local made = worker(function(_, batch)
+      seen = batch:error("a")
+      error({ code = 7 })
+    end)
     run(made, { { id = "a" } })
     assert.same({ a = "formatted 7!" }, errors_of(made))
+    assert.equal(1, made.actions:perform_all_failed_jobs_now())
+    support_jobs.eventually(function() return seen end)
+    assert.equal("formatted 7!", seen)
   end)
 
   it("keeps an error's message and the application's lines of the traceback", function()

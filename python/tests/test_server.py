@@ -129,7 +129,10 @@ def test_r_retry_11_stored_errors_pass_through_format_dump_and_load() -> None:
     seriatim.dump_error = lambda text: zlib.compress(text.encode())
     seriatim.load_error = lambda data: zlib.decompress(data).decode()
 
+    seen: list[Any] = []
+
     def body(payloads: Any, batch: Any) -> None:
+        seen.append(batch.error(1))
         raise ValueError("long")
 
     recorder = worker("A19", body, retry_in=lambda self, count: 60)
@@ -137,6 +140,9 @@ def test_r_retry_11_stored_errors_pass_through_format_dump_and_load() -> None:
     recorder.perform_async([{"id": 1}])
     record = eventually(lambda: recorder.queries.range_by_retry_count(0, 0))[0]
     assert record["error"] == "long\n" + "line\n" * 4000
+    recorder.actions.perform_all_failed_jobs_now()
+    eventually(lambda: len(seen) == 2)
+    assert seen == [None, "long\n" + "line\n" * 4000]
 
 
 def test_the_class_the_message_and_ten_calls_of_an_exception_are_kept_at_most_4_kib() -> None:

@@ -97,13 +97,17 @@ RSpec.describe "failure" do
     Seriatim.format_error = ->(error) { "#{error.message}\n#{"line\n" * 4000}" }
     Seriatim.dump_error = ->(text) { Zlib.deflate(text) }
     Seriatim.load_error = ->(bytes) { Zlib.inflate(bytes.b) }
-    recorder = worker("A19") { raise "long" }
+    seen = []
+    recorder = worker("A19") { |_, batch| raise "long" if seen << batch.error(1) }
     recorder.define_singleton_method(:retry_in) { |_| 60 }
     recorder.perform_async([{ id: 1 }, { id: 2, delay: 60 }])
     serve(recorder)
     record = eventually { fetch(recorder, 1)&.then { |r| r if r[:error] } }
     expect(record[:error]).to eq("long\n#{"line\n" * 4000}")
     expect(fetch(recorder, 2)).not_to have_key(:error)
+    recorder.actions.perform_all_failed_jobs_now
+    eventually { seen.size == 2 }
+    expect(seen).to eq([nil, "long\n#{"line\n" * 4000}"])
   end
 
   it "cuts an error's text at 64 KiB between characters before dump_error, so that load_error can read what is stored" do

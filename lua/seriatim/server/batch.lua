@@ -1,6 +1,7 @@
 -- The ids and payloads of one call of perform.
 local inspect = require "seriatim.client.inspect"
 local jobs = require "seriatim.client.jobs"
+local stored_error = require "seriatim.client.stored_error"
 local validate = require "seriatim.client.validate"
 local errors = require "seriatim.errors"
 local native = require "seriatim.native"
@@ -194,10 +195,11 @@ function methods:contexts(id)
   return contexts
 end
 
----The id's last error, as it is stored.
+---The id's last error, through load_error.
 ---@return string?
 function methods:error(id)
-  return row_of(self, id).error
+  local stored = row_of(self, id).error
+  return stored and stored_error.loaded(stored)
 end
 
 return batches

@@ -9,7 +9,7 @@ from typing import Any
 from uuid import UUID
 
 from .. import _native
-from .._client import validate
+from .._client import stored_error, validate
 from .._errors import Invalid
 from .._types import AnyId, Id
 from .._worker import Worker
@@ -156,9 +156,10 @@ class Batch(Mapping[Id, list[Any]]):
         """The context of each payload, in the order of the payloads; {} for one without."""
         return [_native.load(context) if context else {} for _, _, context in self._row(id)[5]]
 
-    def error(self, id: AnyId) -> str | bytes | None:
-        """The id's last error, as it is stored."""
-        return self._row(id)[4]
+    def error(self, id: AnyId) -> Any:
+        """The id's last error, through load_error; None: it has none."""
+        stored = self._row(id)[4]
+        return None if stored is None else stored_error.loaded(stored)
 
     def _outcome(self, id: Id, otherwise: object) -> object:
         """An error (exception or str), a Snooze or DONE, where one was reported."""

@@ -114,8 +114,11 @@ module Seriatim
     # @return [Array<Hash{String => String}>] the context of each payload, in the order of the payloads; {} for one without
     def contexts(id) = job(id)[5].map { |_bytes, _score, context| context ? Native.load(context) : {} }
 
-    # @return [String, nil] the id's last error
-    def error(id) = job(id)[4]
+    # @return [String, nil] the id's last error, through load_error
+    def error(id)
+      stored = job(id)[4]
+      stored && StoredError.loaded(stored)
+    end
 
     # @api private
     def outcome(id) = @outcomes&.[](id)
