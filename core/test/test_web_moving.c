@@ -1,6 +1,6 @@
 /*
  * test_web_moving.c - what the dashboard answers while a real Redis Cluster has moved some keys of a slot: all that can
- * be read, soon, and which slot cannot.
+ * be read, soon, and which slot cannot. And while one of its masters answers late.
  */
 #ifndef _XOPEN_SOURCE
 #define _XOPEN_SOURCE 700
@@ -14,9 +14,13 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
+#define SRT_SCRIPT_TEXTS
 #include "link_fixture.h"
+#include "model/history.h"
 #include "redis_cluster.h"
+#include "server.h"
 
 #define SHARDS 6
 #define JOBS 90
@@ -232,6 +236,97 @@ static void test_r_cluster_13_the_error_of_a_change_names_the_slot_that_it_waite
     assert_int_equal(ask_method("POST", "/api/web/shown/park", "{\"ids\":[\"id-0\"]}")->status, 200);
 }
 
+/* Two measurements of a queue, as a server writes them. */
+static void write_history(const char *queue)
+{
+    srt_history_sample sample;
+    srt_session session;
+    const char *data;
+    char key[64];
+    size_t len, node;
+    redisContext *redis;
+    redisReply *reply;
+    int64_t now;
+    int i;
+    memset(&sample, 0, sizeof sample);
+    snprintf(key, sizeof key, "{%s}", queue);
+    node = cluster_master_of(&cluster, cluster_slot(&cluster, key));
+    redis = redisConnect("127.0.0.1", cluster.nodes[node].port);
+    freeReplyObject(redisCommand(redis, "SCRIPT LOAD %b", srt_script_text_history, sizeof srt_script_text_history));
+    reply = redisCommand(redis, "TIME");
+    now = strtoll(reply->element[0]->str, NULL, 10) * 1000000;
+    freeReplyObject(reply);
+    for (i = 0; i < 2; i++) {
+        srt_request *r;
+        sample.time_us = now - 20000000 + i * 15000000;
+        sample.processed = i;
+        assert_int_equal(srt_session_init(&session, seriatim_default_allocator(), 0), SERIATIM_OK);
+        assert_int_equal(srt_session_connected(&session, NULL, NULL, 0, NULL), SERIATIM_OK);
+        r = srt_history_request(&session, "seriatim", queue, strlen(queue), &sample);
+        assert_int_equal(srt_session_send(&session, r), SERIATIM_OK);
+        srt_session_output(&session, &data, &len);
+        assert_int_equal(redisAppendFormattedCommand(redis, data, len), REDIS_OK);
+        assert_int_equal(redisGetReply(redis, (void **)&reply), REDIS_OK);
+        if (reply->type == REDIS_REPLY_ERROR)
+            fail_msg("%s", reply->str);
+        freeReplyObject(reply);
+        srt_session_free(&session);
+    }
+    redisFree(redis);
+}
+
+#define SINGLES 6 /* queues, so that each master has the only shard of one */
+
+static void shows_all_lags(void)
+{
+    const char *body = ask("/metrics")->body;
+    char text[96];
+    int i;
+    for (i = 0; i < SINGLES; i++) {
+        const char *lag;
+        snprintf(text, sizeof text, "seriatim_lag_seconds{queue=\"single-%d\"} ", i);
+        lag = strstr(body, text);
+        assert_non_null(lag);
+        assert_true(strtod(strchr(lag, ' '), NULL) > 0);
+    }
+}
+
+/* The sum over all points of the history of all queues. */
+static double shown_processed(void)
+{
+    const char *at = strstr(ask("/api/v1/history?span=15m")->body, "\"points\":[");
+    double sum = 0;
+    assert_non_null(at);
+    for (at = strchr(at, '['); (at = strchr(at + 1, '[')) != NULL;)
+        sum += strtod(at + 1, NULL);
+    return sum;
+}
+
+/* Any master may be asked for the time, without which neither a lag nor a place in a chart is known. */
+static void test_r_cluster_13_a_master_that_answers_late_hides_no_figures_of_others(void **state)
+{
+    char text[96];
+    size_t node;
+    int i;
+    (void)state;
+    for (i = 0; i < SINGLES; i++) {
+        seriatim_link *more;
+        snprintf(text, sizeof text, "single-%d", i);
+        more = link_to_queue(cluster.url, text, 1, "list");
+        link_push_jobs(more, "a", 0, 5, 1 << 30);
+        seriatim_link_free(more);
+        write_history(text);
+    }
+    while (!strstr(ask("/metrics")->body, text)) /* the names of queues are kept for a while */
+        pause_ms(100);
+    for (node = 0; node < CLUSTER_MASTERS; node++) {
+        cluster_do(&cluster, node, "CLIENT PAUSE 300");
+        shows_all_lags();
+        cluster_do(&cluster, node, "CLIENT PAUSE 300");
+        assert_int_equal((int)shown_processed(), SINGLES);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -239,6 +334,7 @@ int main(void)
         cmocka_unit_test(test_r_cluster_13_figures_that_lack_a_shard_say_so),
         cmocka_unit_test(test_r_cluster_13_the_page_of_an_id_in_a_moving_slot_says_why_it_is_not_shown),
         cmocka_unit_test(test_r_cluster_13_the_error_of_a_change_names_the_slot_that_it_waited_for),
+        cmocka_unit_test(test_r_cluster_13_a_master_that_answers_late_hides_no_figures_of_others),
     };
     if (getenv("ONLY"))
         cmocka_set_test_filter(getenv("ONLY"));

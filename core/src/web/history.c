@@ -69,11 +69,23 @@ static int history_ask_runs(seriatim_client *c, srt_web *w)
     return srt_client_send(c, r);
 }
 
+static int history_ask_all(seriatim_client *c, srt_web *w)
+{
+    size_t i;
+    int status = SERIATIM_OK;
+    if (w->worker.len) {
+        status = history_ask(c, w, w->worker);
+        return status == SERIATIM_OK ? history_ask_runs(c, w) : status;
+    }
+    for (i = 0; i < w->name_count && status == SERIATIM_OK; i++)
+        status = history_ask(c, w, w->names[i]);
+    return status;
+}
+
+/* Without the time no step has a place. One Redis answers in order; in a cluster other masters may answer before it. */
 static int history_send(seriatim_client *c, srt_queue *queue)
 {
-    srt_web *w = c->web;
     srt_request *r = srt_session_begin(srt_cluster_pool(&c->cluster), srt_script_none, NULL, 0);
-    size_t i;
     int status;
     (void)queue;
     if (!r)
@@ -81,13 +93,7 @@ static int history_send(seriatim_client *c, srt_queue *queue)
     srt_request_text(r, "TIME");
     r->kind = HISTORY_TIME;
     status = srt_client_send(c, r);
-    if (w->worker.len) {
-        status = status == SERIATIM_OK ? history_ask(c, w, w->worker) : status;
-        return status == SERIATIM_OK ? history_ask_runs(c, w) : status;
-    }
-    for (i = 0; i < w->name_count && status == SERIATIM_OK; i++)
-        status = history_ask(c, w, w->names[i]);
-    return status;
+    return status == SERIATIM_OK && !c->cluster.many ? history_ask_all(c, c->web) : status;
 }
 
 static void history_sum(history_page *page, const srt_token *ring)
@@ -136,9 +142,11 @@ static int history_on_reply(seriatim_client *c, srt_request *r, const srt_reply 
 {
     srt_web *w = c->web;
     history_page *page = w->page;
-    if (r->kind == HISTORY_TIME && reply->count > 1)
-        page->now = srt_token_int(&reply->tokens[1]);
-    else if (r->kind == HISTORY_RING && reply->tokens[0].type == SRT_STRING)
+    if (r->kind == HISTORY_TIME) {
+        page->now = reply->count > 1 ? srt_token_int(&reply->tokens[1]) : 0;
+        return c->cluster.many ? history_ask_all(c, w) : SERIATIM_OK;
+    }
+    if (r->kind == HISTORY_RING && reply->tokens[0].type == SRT_STRING)
         history_sum(page, &reply->tokens[0]);
     else if (r->kind == HISTORY_RAN)
         history_take_runs(page, reply);

@@ -46,16 +46,20 @@ static int stats_asked(const stats_state *s, const srt_request *r, unsigned *fir
 static int stats_go_on(seriatim_client *c, stats_state *s)
 {
     int status = SERIATIM_OK;
-    while (s->begun < s->w->row_count && srt_cluster_waiting(&c->cluster) < STATS_AHEAD && status == SERIATIM_OK)
+    while (s->awaited == 0 && s->begun < s->w->row_count && srt_cluster_waiting(&c->cluster) < STATS_AHEAD &&
+           status == SERIATIM_OK)
         status = srt_web_stats_ask_layout(c, s, s->begun++);
     return status;
 }
 
+/* One Redis answers in order; in a cluster other masters may answer before those that tell the time and the nodes. */
 static int stats_send(seriatim_client *c, srt_queue *queue)
 {
+    stats_state *s = c->state;
     srt_request *r = srt_session_begin(srt_cluster_pool(&c->cluster), srt_script_none, NULL, 0);
     int status;
     (void)queue;
+    s->awaited = c->cluster.many ? 2 : 0;
     if (!r)
         return srt_operator_nomem(c);
     srt_request_text(r, "TIME");
@@ -63,7 +67,7 @@ static int stats_send(seriatim_client *c, srt_queue *queue)
     status = srt_client_send(c, r);
     if (status == SERIATIM_OK)
         status = srt_nodes_ask(c, STATS_NODES);
-    return status == SERIATIM_OK ? stats_go_on(c, c->state) : status;
+    return status == SERIATIM_OK ? stats_go_on(c, s) : status;
 }
 
 /* ---- Answers ------------------------------------------------------------------------------- */
@@ -286,9 +290,16 @@ static int stats_take(seriatim_client *c, stats_state *s, const srt_request *r, 
     }
 }
 
+/* One that was awaited has come, or is refused. */
+static void stats_note_awaited(stats_state *s, const srt_request *r)
+{
+    s->awaited -= s->awaited > 0 && (r->kind == STATS_TIME || r->kind == STATS_NODES);
+}
+
 static int stats_on_reply(seriatim_client *c, srt_request *r, const srt_reply *reply)
 {
     int status = stats_take(c, c->state, r, reply);
+    stats_note_awaited(c->state, r);
     return status == SERIATIM_OK ? stats_go_on(c, c->state) : status;
 }
 
@@ -323,6 +334,7 @@ static int stats_take_refusal(seriatim_client *c, stats_state *s, const srt_requ
 static int stats_on_refused(seriatim_client *c, srt_request *r, const seriatim_error *error)
 {
     int status = stats_take_refusal(c, c->state, r, error);
+    stats_note_awaited(c->state, r);
     return status == SERIATIM_OK ? stats_go_on(c, c->state) : status;
 }
 

@@ -40,6 +40,7 @@ typedef struct stats_state {
     seriatim_text *nodes;
     size_t node_count;
     size_t begun;         /* rows whose layout is asked for */
+    int awaited;          /* answers without which no figure can be read, of TIME and of the nodes; of a cluster only */
     unsigned char *tries; /* of each row */
     srt_bytes key;
 } stats_state;
