@@ -223,6 +223,43 @@ def test_a_closed_pipe_ends_it_quietly(shell: Shell) -> None:
     assert "Traceback" not in done.stderr and done.stdout.strip() in ("0", "1")
 
 
+# ---- closed standard files
+
+
+@pytest.mark.parametrize("option", ["--json", "--ack"])
+def test_a_pop_whose_output_is_closed_hands_the_id_back(shell: Shell, option: str) -> None:
+    queue = worker("Popped")
+    queue.perform_async([{"id": "a"}])
+    said = "seriatim: what was popped cannot be printed; it was handed back\n"
+    assert shell("pop", "Popped", option, closed=">&-") == (said, 1)
+    figures = queue.metrics
+    assert (figures["length"], figures["busy"], figures["retries"]) == (1, 0, 0)
+
+
+def test_a_verb_whose_output_is_closed_ends_with_1_and_without_a_traceback(shell: Shell) -> None:
+    for words in (["push", "Shell", "1", "--create"], ["stats"], ["version"]):
+        for closed in (">&-", "<&- >&-", ">&- 2>&-"):
+            assert shell(*words, closed=closed) == ("", 1)
+    assert len(worker("Shell").queries.fetch(["1"])) == 1
+
+
+def test_a_complaint_goes_nowhere_when_standard_error_is_closed(shell: Shell) -> None:
+    """It does not go to standard output, which a program may read."""
+    assert shell("bogus", closed="2>&-") == ("", 2)
+    assert shell("push", "Shell", "1", redis=f"unix://{shell.folder}/nobody", closed="<&- 2>&-") == ("", 3)
+    assert shell("-V", closed="2>&-") == (f"seriatim {seriatim.__version__}\n", 0)
+
+
+@pytest.mark.parametrize("closed", [">&-", "<&- >&- 2>&-"])
+@pytest.mark.parametrize("processes", ["1", "2"])
+def test_a_server_whose_output_is_closed_runs_jobs_that_print_and_stops_with_0(shell: Shell, processes: str, closed: str) -> None:
+    shell.write("printing.py", APP.replace("        for id", "        print(payloads_by_id, flush=True)\n        for id"))
+    server = shell.start("-r", "printing", "-p", processes, closed=closed, wait=False)
+    worker("CliWorker", shards_count=2).perform_async([{"id": "a"}])
+    eventually(lambda: "a [" in shell.trace)
+    assert (server.stop(), server.log) == (0, "")
+
+
 # ---- what -r loads
 
 

@@ -907,6 +907,20 @@ def test_the_command_listens_on_a_unix_socket(redis: RedisServer, tmp_path: Path
             running.remove()
 
 
+def test_the_command_serves_when_its_output_is_closed(redis: RedisServer, tmp_path: Path) -> None:
+    path = tmp_path / "web"
+    running = Command("web", "--bind", f"unix:{path}", redis=redis.url, wait=False, closed=">&-")
+    try:
+        eventually(path.exists)
+        with socket.socket(socket.AF_UNIX) as connection:
+            eventually(lambda: connection.connect_ex(str(path)) == 0)
+            connection.sendall(b"GET /readyz HTTP/1.1\r\nHost: any\r\n\r\n")
+            assert connection.makefile("rb").read().split(b" ")[1] == b"200"
+        assert (running.stop(), running.log) == (0, "")
+    finally:
+        running.remove()
+
+
 def is_ended(connection: socket.socket) -> bool:
     """The server has answered it or closed it."""
     return bool(select.select([connection], [], [], 0)[0])

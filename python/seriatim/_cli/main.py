@@ -13,7 +13,7 @@ from .. import _held_signals, _log, _native
 from .._client import private_redis, redis_url
 from .._errors import ApplicationError, AuthError, ConnectionError, Error, Invalid, NotReady, UsageError
 from .._version import __version__
-from . import config_file
+from . import config_file, output
 from .exit_codes import CRASHED, NO_REDIS, STOPPED, USAGE
 from .operators import Operators
 from .options import Options, log_level
@@ -28,6 +28,7 @@ VERBS: Final = tuple((_native.command_text("verbs") or "").split())  # the same 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """The exit code. Arguments: those of the command line, if None."""
+    output.fill_closed()
     try:
         code = run(sys.argv[1:] if arguments is None else list(arguments))
         sys.stdout.flush()  # here, so that a closed pipe is noticed before the interpreter ends
@@ -45,10 +46,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except Error as error:
         return complain(CRASHED, str(error))
     except OSError as error:
-        if error.errno not in (errno.EPIPE, errno.ENOSPC):
+        closed = error.errno == errno.EBADF and output.was_closed()
+        if error.errno not in (errno.EPIPE, errno.ENOSPC) and not closed:
             raise
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # the interpreter flushes once more at its end
-        return CRASHED if error.errno == errno.EPIPE else complain(CRASHED, f"the output cannot be written: {error.strerror}")
+        output.discard()
+        return complain(CRASHED, f"the output cannot be written: {error.strerror}") if error.errno == errno.ENOSPC else CRASHED
 
 
 def run(arguments: list[str]) -> int:
@@ -97,6 +99,8 @@ def dispatch(options: dict[str, Any], words: list[str], arguments: list[str]) ->
         raise UsageError(unknown(verb))
     for variable in private_redis.ENVIRONMENT if "environment" in options else ():
         os.environ[variable] = options["environment"]
+    if verb in ("server", "web") and output.was_closed():
+        output.discard()  # they go on without anybody who reads what they say, and so do jobs that print
     if verb != "server":
         _held_signals.release()
         _log.Output(sys.stderr, options.get("log_format"), log_level(options))

@@ -25,6 +25,7 @@ from .._pull import pop
 from .._server import application
 from .._types import Finding, Job, Node
 from .._worker import Worker, all_workers
+from . import output
 from .exit_codes import CRASHED, STOPPED
 from .reshard_command import ReshardCommand
 from .web_command import WebCommand
@@ -183,6 +184,7 @@ class Operators:
         try:
             self._show_delivery(delivery)
         except OSError:
+            output.discard()
             delivery.release()
             raise Error("what was popped cannot be printed; it was handed back") from None
         if "ack" in self._options:

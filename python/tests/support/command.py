@@ -23,8 +23,10 @@ def environment(redis: str | None, more: Mapping[str, str] | None) -> dict[str, 
     return {**kept, **({} if redis is None else {"REDIS_URL": redis}), **(more or {})}
 
 
-def words(*arguments: str) -> list[str]:
-    return [sys.executable, "-m", "seriatim", *arguments]
+def words(*arguments: str, closed: str = "") -> list[str]:
+    """closed: what closes some of its standard files in the shell, ">&-"."""
+    shell = ["sh", "-c", f'exec "$@" {closed}', "sh"] if closed else []
+    return [*shell, sys.executable, "-m", "seriatim", *arguments]
 
 
 def run(
@@ -32,11 +34,12 @@ def run(
     redis: str | None,
     env: Mapping[str, str] | None = None,
     cwd: str | Path | None = None,
+    closed: str = "",
     seconds: float = 60,
 ) -> tuple[str, int]:
     """Runs it to its end. Gives what it wrote to both outputs, and its exit code."""
     ended = subprocess.run(
-        words(*arguments),
+        words(*arguments, closed=closed),
         env=environment(redis, env),
         cwd=cwd,
         stdout=subprocess.PIPE,
@@ -107,13 +110,18 @@ class Command:
         env: Mapping[str, str] | None = None,
         cwd: str | Path | None = None,
         wait: bool = True,
+        closed: str = "",
     ) -> None:
         """Starts it, and, if `wait`, waits until it says that it runs."""
         self._folder = tempfile.mkdtemp(prefix="seriatim-command")
         self._log_path = Path(self._folder, "log")
         with open(self._log_path, "wb") as log:
             self._process = subprocess.Popen(
-                words(*arguments), env=environment(redis, env), cwd=cwd, stdout=log, stderr=subprocess.STDOUT
+                words(*arguments, closed=closed),
+                env=environment(redis, env),
+                cwd=cwd,
+                stdout=log,
+                stderr=subprocess.STDOUT,
             )
         if wait:
             self.wait_for(r" start node")
