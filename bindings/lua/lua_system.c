@@ -58,6 +58,19 @@ static int system_hostname(lua_State *L)
     return 1;
 }
 
+/*
+ * native.fill_standard_descriptors(): opens /dev/null in place of standard files that the caller of a program closed.
+ * Not for writing, so that output fails and is not lost in silence.
+ */
+static int system_fill_standard_descriptors(lua_State *L)
+{
+    int fd;
+    for (fd = 0; fd <= 2; fd++)
+        if (fcntl(fd, F_GETFD) < 0 && open("/dev/null", O_RDONLY) < 0) /* gets the lowest number that is free: fd */
+            return luaL_error(L, "cannot open /dev/null: %s", strerror(errno));
+    return 0;
+}
+
 /* ---- URLs ------------------------------------------------------------------------------------ */
 
 static int url_gc(lua_State *L)
@@ -126,6 +139,7 @@ void slu_open_system(lua_State *L)
                                          {"random_hex", system_random_hex},
                                          {"getpid", system_getpid},
                                          {"hostname", system_hostname},
+                                         {"fill_standard_descriptors", system_fill_standard_descriptors},
                                          {"parse_url", system_parse_url},
                                          {"connect_error", system_connect_error},
                                          {NULL, NULL}};

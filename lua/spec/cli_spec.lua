@@ -24,10 +24,10 @@ end)
 ]]
 
 describe("seriatim-lua", function()
-  local shell
+  local redis, shell
 
-  command.use({ setup = setup, before_each = before_each, after_each = after_each, teardown = teardown }, APP, function(_, made)
-    shell = made
+  command.use({ setup = setup, before_each = before_each, after_each = after_each, teardown = teardown }, APP, function(started, made)
+    redis, shell = started, made
   end)
 
   local function queue(name)
@@ -445,6 +445,38 @@ describe("seriatim-lua", function()
     assert.same({ "deleted 200\n", 0 }, { output, code })
     terminal = shell:run_on_terminal("check")
     assert.matches("^\rcheck: %d+ keys.*\r +\r$", terminal)
+  end)
+
+  -- ---- closed standard files
+
+  it("sends Redis nothing of what it cannot write to closed output, and says so", function()
+    local morgue = queue "Morgue"
+    push(morgue, { { id = "DEL canary", retry_count = 1 } })
+    assert.equal(1, morgue.actions:kill_all_failed_jobs())
+    redis:call("SET", "canary", "1")
+    redis:call("CONFIG", "RESETSTAT")
+    local said = { "seriatim: the output cannot be written: Bad file descriptor\n", 1 }
+    for _, words in ipairs { { "dead", "list", "Morgue" }, { "push", "Morgue", "SET canary 2" }, { "stats" }, { "version" } } do
+      words.closed = ">&-"
+      assert.same(said, { shell:run(words) })
+      words.closed = ">&- 2>&-"
+      assert.same({ "", 1 }, { shell:run(words) })
+    end
+    for _, closed in ipairs { "2>&-", "<&- 2>&-" } do
+      assert.same({ "", 2 }, { shell:run { "stats", "Nowhere", closed = closed } })
+    end
+    assert.equal("1", redis:call("GET", "canary"))
+    assert.is_nil(redis:call("INFO", "errorstats"):find("errorstat_ERR", 1, true)) -- of what is no command
+  end)
+
+  it("hands back what it popped when its output is closed", function()
+    push(queue "Popped", { { id = "a" } })
+    for _, option in ipairs { "--json", "--ack" } do
+      local said = { "seriatim: what was popped cannot be printed; it was handed back\n", 1 }
+      assert.same(said, { shell:run { "pop", "Popped", option, closed = ">&-" } })
+    end
+    local figures = assert(queue("Popped"):metrics())
+    assert.same({ 1, 0, 0 }, { figures.length, figures.busy, figures.retries })
   end)
 
   -- ---- a private Redis

@@ -84,6 +84,8 @@ native.web_max_body = nil
 function native.getpid() end
 ---@return string
 function native.hostname() end
+---Opens /dev/null, not for writing, as each of the descriptors 0 to 2 that is closed.
+function native.fill_standard_descriptors() end
 ---scheme ("redis", "rediss", "unix", "redis+sentinel", "redis+cluster"), host, port, path, user, password, database, redacted; of a
 ---cluster also tls and hosts, a list of {host, port}
 ---@return table|nil url, string? kind, string? message

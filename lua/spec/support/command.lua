@@ -132,7 +132,7 @@ local function with_default_signals()
   return default_signals
 end
 
----The shell's words that start the command here. arguments.env, arguments.redis (false: none) are options.
+---The shell's words that start the command here. arguments.env, arguments.redis (false: none) and arguments.closed (">&-") are options.
 function Shell:line(arguments)
   local parts = { "cd " .. command.quote(self.folder) .. " && exec env " .. with_default_signals() }
   for _, name in ipairs(NEUTRAL) do
@@ -146,6 +146,7 @@ function Shell:line(arguments)
     parts[#parts + 1] = name .. "=" .. command.quote(value)
   end
   parts[#parts + 1] = words(arguments)
+  parts[#parts + 1] = arguments.closed
   return table.concat(parts, " ")
 end
 
