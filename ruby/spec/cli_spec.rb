@@ -376,6 +376,37 @@ RSpec.describe "the command", limit: 400 do
     end
   end
 
+  describe "with closed standard files" do
+    it "hands back what it popped" do
+      popped = worker("Popped")
+      popped.perform_async([{ id: "a" }])
+      %w[--json --ack].each do |option|
+        expect(Command.run("pop", "Popped", option, closed: ">&-")).to eq(["seriatim: what was popped cannot be printed; it was handed back\n", 1])
+      end
+      expect(popped.metrics).to include(length: 1, busy: 0, retries: 0)
+    end
+
+    it "ends another verb with 1, and without a backtrace" do
+      [%w[push Shell 1 --create], %w[stats], %w[version]].product([">&-", "<&- >&-", ">&- 2>&-"]).each do |words, closed|
+        expect(Command.run(*words, closed: closed)).to eq(["", 1])
+      end
+    end
+
+    it "keeps the exit code of a complaint that nobody hears" do
+      expect(Command.run("bogus", closed: "2>&-")).to eq(["", 2])
+      expect(Command.run("-r", app, redis: "redis://127.0.0.1:1", closed: ">&- 2>&-")).to eq(["", 3])
+    end
+
+    %w[1 2].each do |processes|
+      it "stops a server with 0, -p #{processes}" do
+        server = start("-p", processes, closed: "<&- >&- 2>&-", wait: false)
+        queue.perform_async([{ id: "a" }])
+        eventually { trace.include?("a end") }
+        expect([server.stop, server.log]).to eq([0, ""])
+      end
+    end
+  end
+
   describe "a private Redis" do
     def private_env = { "SERIATIM_DATA" => File.join(@dir, "data") }
 

@@ -33,6 +33,19 @@ RSpec.describe "seriatim web", limit: 120 do
     end
   end
 
+  it "serves when its output is closed, and ends with 0" do
+    Dir.mktmpdir do |dir|
+      path = File.join(dir, "web")
+      command = Command.new("web", "--bind", "unix:#{path}", closed: ">&-", wait: false)
+      eventually { File.socket?(path) }
+      sleep 0.2 # it ended here
+      answer = UNIXSocket.open(path) { |io| io.write(request("/readyz")) && io.read }
+      expect([answer[/\A\S+ (\d+)/, 1], command.stop, command.log]).to eq(["200", 0, ""])
+    ensure
+      command&.remove
+    end
+  end
+
   it "D13 writes each change to standard error" do
     queue.perform_async([{ id: "a\nINFO forged\e[2J" }])
     served("--port", "0") do |command, port|

@@ -18,11 +18,14 @@ class Command
               "SERIATIM_REDIS_URL" => nil, "REDIS_PROVIDER" => nil }.freeze
 
   # Runs it to its end.
+  # @param closed [String, nil] what closes some of its standard files in the shell, ">&-"
   # @return [Array(String, Integer)] what it wrote to both outputs, and its exit code
-  def self.run(*arguments, env: {}, redis: REDIS.url, dir: Dir.pwd)
-    output, status = Open3.capture2e({ **NEUTRAL, "REDIS_URL" => redis, **env }, *RUBY, EXE, *arguments, chdir: dir)
+  def self.run(*arguments, env: {}, redis: REDIS.url, dir: Dir.pwd, closed: nil)
+    output, status = Open3.capture2e({ **NEUTRAL, "REDIS_URL" => redis, **env }, *words(arguments, closed), chdir: dir)
     [output, status.exitstatus]
   end
+
+  def self.words(arguments, closed = nil) = [*(["sh", "-c", "exec \"$@\" #{closed}", "sh"] if closed), *RUBY, EXE, *arguments]
 
   # The same with stderr on a terminal of 80 columns, which changes no byte.
   # @return [Array(String, String, Integer)] what it wrote to the terminal, to its standard output, and its exit code
@@ -47,9 +50,9 @@ class Command
   attr_reader :pid
 
   # Starts it, and waits until it says that it runs.
-  def initialize(*arguments, env: {}, redis: REDIS.url, wait: true, dir: Dir.pwd)
+  def initialize(*arguments, env: {}, redis: REDIS.url, wait: true, dir: Dir.pwd, closed: nil)
     @folder = Dir.mktmpdir("seriatim-command")
-    @pid = spawn({ **NEUTRAL, "REDIS_URL" => redis, **env }, *RUBY, EXE, *arguments, out: log_path, err: %i[child out], chdir: dir)
+    @pid = spawn({ **NEUTRAL, "REDIS_URL" => redis, **env }, *self.class.words(arguments, closed), out: log_path, err: %i[child out], chdir: dir)
     wait_for(/start node/) if wait
   end
 

@@ -31,14 +31,21 @@ module Seriatim
         PrivateRedis.url if RedisUrl.none?
         web = app
         server = Web::StandAlone.new(listener, web, web.consume ? POLLS : 0).start
-        puts "seriatim: the dashboard is at #{address(listener)}"
-        $stdout.flush
+        announce(listener)
         serve(server)
       ensure
         File.unlink(path) if listener && path && File.socket?(path)
       end
 
       private
+
+      # A dashboard is of use also where nobody reads this. Ruby has put a pipe without a reader in place of a closed standard output.
+      def announce(listener)
+        puts "seriatim: the dashboard is at #{address(listener)}"
+        $stdout.flush
+      rescue Errno::EPIPE
+        nil
+      end
 
       def serve(server)
         signals = Signals.new(%w[TERM INT])
