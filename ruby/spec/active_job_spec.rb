@@ -227,6 +227,29 @@ RSpec.describe "ActiveJob" do
     expect { queue.fold = :merge }.to raise_error(Seriatim::Invalid, /ActiveJob queue "jobs": the ActiveJob adapter needs its own fold/)
   end
 
+  it "R-JOB-8: serves the default queue of classes without queue_as, with the prefix of each class" do
+    skip "Action Mailer is not installed" unless Gem::Specification.find_all_by_name("actionmailer").any?
+    require "action_mailer"
+    mails = ActionMailer::Base.deliver_later_queue_name
+    ActionMailer::Base.deliver_later_queue_name = "mailers" # else the queue of mail may be the default one
+    done = @done
+    plain = stub_const("PlainJob", Class.new(ActiveJob::Base) do
+      self.queue_adapter = :seriatim
+      define_method(:perform) { done << queue_name }
+    end)
+    prefixed = stub_const("PrefixedJob", Class.new(plain) { self.queue_name_prefix = "shop" })
+    stub_const("BlockJob", Class.new(plain) { queue_as { "chosen" } })
+    names = Seriatim::ActiveJob.workers.map(&:queue_name)
+    expect(names).to include("default", "shop_default", "mailers")
+    expect(names).not_to include("chosen")
+    [plain, prefixed].each(&:perform_later)
+    Seriatim.workers = [worker("Beside")]
+    (@servers = [Seriatim::Server.new]).first.start
+    expect(take(2)).to contain_exactly("default", "shop_default")
+  ensure
+    ActionMailer::Base.deliver_later_queue_name = mails if mails
+  end
+
   it "R-JOB-9: tells a running job that the server stops" do
     job = job_class do
       done(queue_adapter.stopping?)

@@ -11,7 +11,8 @@ module Seriatim
   module ActiveJob
     LOCK = Mutex.new
     FAR = 100_000 # rows: the most that a query gives
-    private_constant :LOCK, :FAR
+    DEFAULT_NAME = ::ActiveJob::Base.queue_name # a Proc: what classes without queue_as have
+    private_constant :LOCK, :FAR, :DEFAULT_NAME
 
     # Of a queue with on_waiting :reject or :unique, whose id waits. Rails has a class for it since 7.0.
     EnqueueError = ::ActiveJob.const_defined?(:EnqueueError) ? ::ActiveJob::EnqueueError : Class.new(Error)
@@ -124,9 +125,15 @@ module Seriatim
       # A class whose queue_as has a block has a name only with a job.
       def loaded_queues
         classes = ::ActiveJob::Base.descendants.select { |job_class| job_class.queue_adapter.is_a?(::ActiveJob::QueueAdapters::SeriatimAdapter) }
-        names = classes.map(&:queue_name).grep(String)
+        names = classes.map { |job_class| own_queue(job_class) }.grep(String)
         names << mail_queue if defined?(::ActionMailer::Base) && !classes.empty?
         names.uniq
+      end
+
+      # What ActiveJob calls the queue of a job of this class: the prefix may be that of the class.
+      def own_queue(job_class)
+        name = job_class.queue_name
+        name.is_a?(Proc) && name.equal?(DEFAULT_NAME) ? job_class.queue_name_from_part(nil) : name
       end
 
       def mail_queue = ::ActiveJob::Base.queue_name_from_part(::ActionMailer::Base.deliver_later_queue_name)
