@@ -219,6 +219,25 @@ RSpec.describe "import lowkiq", limit: 240 do
       expect(Command.run("import", "lowkiq", "Old", "--from", "redis://127.0.0.1:1")).to match([%r{no Redis: cannot connect to redis://127.0.0.1:1/0}, 3])
     end
 
+    it "R-LOWKIQ-11: finds the keys of an application whose client is a Redis::Namespace" do
+      inside = LowkiqWriter.new(@source, "Old", below: "shop:")
+      inside.wait("a", { 1 => 1 })
+      inside.wait("x" * 1025, { 2 => 1 })
+      Dir.mktmpdir do |dir|
+        File.write(File.join(dir, "app.rb"), <<~RUBY)
+          require "seriatim/lowkiq"
+          Plain = Struct.new(:options) { def _client = self }
+          Namespaced = Struct.new(:namespace, :_client)
+          Lowkiq.redis = -> { Namespaced.new("shop", Plain.new({ path: #{REDIS.url.delete_prefix("unix://").inspect} })) }
+          module Old; extend Lowkiq::Worker; end
+        RUBY
+        expect(run("-r", File.join(dir, "app.rb"))).to match([/imported waiting 1,.* refused 1\n.*kept in shop:lowkiq:A:v1:Old:seriatim:refused\n/m, 1])
+      end
+      expect(inside.keys).to eq([])
+      Seriatim.namespace = "shop:seriatim"
+      expect(Seriatim.pop([worker("Old", codec: :marshal)], wait: 0).payloads).to eq([1])
+    end
+
     it "R-LOWKIQ-12: --watch goes on with what producers push, until a signal" do
       target
       old.wait("before", { 1 => 1 })

@@ -5,9 +5,10 @@ require "zlib"
 # Writes the keys of Lowkiq 1.2, as its producers, its servers and their deaths leave them.
 class LowkiqWriter
   # @param redis [RedisServer]
-  def initialize(redis, name, shards: 5)
+  # @param below [String] what a Redis::Namespace puts in front of all keys
+  def initialize(redis, name, shards: 5, below: "")
     @redis = redis
-    @prefix = "lowkiq:A:v1:#{name}"
+    @prefix = "#{below}lowkiq:A:v1:#{name}"
     @shards = shards
   end
 

@@ -34,7 +34,10 @@ module Seriatim
 
       private
 
-      def source = @source = Import::LowkiqQueue.new(Import::Redis.new(@options.fetch(:from) { Seriatim.redis_url }), @queue)
+      def source = @source = Import::LowkiqQueue.new(Import::Redis.new(@options.fetch(:from) { Seriatim.redis_url }), @queue, below)
+
+      # What the application's Lowkiq has put in front of its keys. The worker's queue was looked at, so the URL has been taken.
+      def below = (::Lowkiq.below if defined?(::Lowkiq))
 
       def stop_at_signals = %w[TERM INT].each { |name| trap(name) { @importer.stop } }
 
@@ -82,7 +85,7 @@ module Seriatim
         puts "imported #{words(counts)}"
         @importer.reasons.each { |reason| puts Log.printable("refused: #{reason}") }
         refused = @source.refused
-        puts "#{refused} records are kept in lowkiq:A:v1:#{Log.printable(@queue)}:seriatim:refused" if refused.positive?
+        puts "#{refused} records are kept in #{Log.printable(@source.prefix)}:seriatim:refused" if refused.positive?
       end
 
       def words(counts) = counts.map { |name, count| "#{name.name.tr("_", " ")} #{count}" }.join(", ")

@@ -149,11 +149,15 @@ module Seriatim
       }.transform_values { |script| LIBRARY + script }.freeze
       private_constant :LIBRARY, :SCRIPTS
 
+      # @return [String] what its keys begin with
+      attr_reader :prefix
+
       # @param redis [Redis]
       # @param name [String] of the queue
-      def initialize(redis, name)
+      # @param below [String, nil] what a Redis::Namespace has put in front of Lowkiq's keys
+      def initialize(redis, name, below = nil)
         @redis = redis
-        @prefix = "lowkiq:A:v1:#{name}"
+        @prefix = "#{below}lowkiq:A:v1:#{name}"
       end
 
       # A text that names this queue in this Redis for as long as it lives there.

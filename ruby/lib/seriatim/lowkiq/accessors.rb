@@ -52,9 +52,15 @@ module Lowkiq
     # Seriatim's keys lie below its namespace, too.
     def redis=(callable)
       @redis = callable("redis", callable)
+      @below = nil
       @client_redis_pool = @server_redis_pool = nil
       Seriatim.redis = -> { RedisClient.url(callable.call) { |namespace| put_below(namespace) } }
     end
+
+    # What a client that is a Redis::Namespace puts in front of all keys; known once the URL was taken.
+    # @api private
+    # @return [String, nil]
+    attr_reader :below
 
     # For an application that talks to Redis through Lowkiq: connections of the gem redis, which Seriatim does not use.
     # @return [ConnectionPool]
@@ -74,7 +80,7 @@ module Lowkiq
     private
 
     def put_below(namespace)
-      below = "#{namespace}:"
+      @below = "#{namespace}:"
       Seriatim.namespace = below + Seriatim.namespace unless Seriatim.namespace.start_with?(below)
     end
 
