@@ -176,6 +176,21 @@ RSpec.describe Seriatim::Outbox, limit: 240 do
     end
   end
 
+  it "R-OUTBOX-4: refuses calls while ActiveRecord is connected to another shard than the default one" do
+    database("SQLite")
+    ActiveRecord::Base.connected_to(role: :writing, shard: :second) do
+      ActiveRecord::Base.establish_connection(@config.merge(database: File.join(@dir, "second.sqlite3")))
+      CreateSeriatimOutbox.new.change
+      transaction do
+        expect { orders.perform_async_in_transaction([{ id: 1 }]) }.to raise_error(Seriatim::Invalid, /connected to the shard second, and the outbox is in the shard default/)
+      end
+      expect(rows.count).to eq(0)
+    ensure
+      ActiveRecord::Base.remove_connection
+    end
+    expect { commit(1, "a") }.to change(rows, :count).by(1)
+  end
+
   context "with a replica" do
     before { database("SQLite") }
     before do

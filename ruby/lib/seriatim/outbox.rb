@@ -37,8 +37,9 @@ module Seriatim
       # @param worker [Worker]
       # @param jobs [Array<Hash>] as {Worker#perform_async} takes them
       # @return [Integer] how many were written
-      # @raise [Invalid] no transaction is open, or a job is wrong; then nothing was written
+      # @raise [Invalid] no transaction is open, ActiveRecord is connected to another shard, or a job is wrong; then nothing was written
       def push(worker, jobs)
+        check_shard
         check_transaction
         chain = Seriatim.client_middlewares
         return write(worker, jobs) if chain.empty?
@@ -67,6 +68,14 @@ module Seriatim
       end
 
       private
+
+      # The relay reads the default shard: a row of another one would never be pushed.
+      def check_shard
+        return if Row.current_shard == Row.default_shard
+
+        raise Invalid, "ActiveRecord is connected to the shard #{Row.current_shard}, and the outbox is in the shard #{Row.default_shard}: " \
+                       "call it outside of connected_to(shard: ...), or use perform_async"
+      end
 
       def check_transaction
         return if Row.connection.transaction_open?

@@ -125,7 +125,7 @@ module Seriatim
 
     # Writes jobs into the outbox of the application's database, in the transaction that is open: see {Outbox.push}.
     # @return [Integer] how many were written
-    # @raise [Invalid] no transaction is open, or a job is wrong; then nothing was written
+    # @raise [Invalid] no transaction is open, ActiveRecord is connected to another shard, or a job is wrong; then nothing was written
     def perform_async_in_transaction(jobs) = Outbox.push(self, jobs)
 
     # @return [Queries] what is in the queue
