@@ -191,6 +191,27 @@ RSpec.describe Seriatim::Outbox, limit: 240 do
     expect { commit(1, "a") }.to change(rows, :count).by(1)
   end
 
+  it "keeps no connection to the database for a call outside of a transaction" do
+    database("SQLite")
+    pool = ActiveRecord::Base.connection_pool
+    pool.release_connection
+    expect { orders.perform_async_in_transaction([{ id: 1 }]) }.to raise_error(Seriatim::Invalid, /no transaction is open/)
+    expect(pool.active_connection?).to be_falsey
+  end
+
+  it "writes and pushes where ActiveRecord refuses connections that stay with a thread" do
+    skip "permanent_connection_checkout came with Rails 7.2" unless ActiveRecord.respond_to?(:permanent_connection_checkout=)
+    database("SQLite")
+    ActiveRecord::Base.connection_pool.release_connection
+    ActiveRecord.permanent_connection_checkout = :disallowed
+    expect { orders.perform_async_in_transaction([{ id: 1 }]) }.to raise_error(Seriatim::Invalid, /no transaction is open/)
+    commit(1, "a")
+    relay.turn
+    expect(waiting).to eq("1" => ["a"])
+  ensure
+    ActiveRecord.permanent_connection_checkout = true if ActiveRecord.respond_to?(:permanent_connection_checkout=)
+  end
+
   context "with a replica" do
     before { database("SQLite") }
     before do

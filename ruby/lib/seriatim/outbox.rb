@@ -14,6 +14,9 @@ module Seriatim
     # @api private
     class Row < ActiveRecord::Base
       self.table_name = "seriatim_outbox_jobs"
+
+      # A connection that stays with the thread. Rails 7.2 and later may refuse the name `connection`.
+      def self.leased = respond_to?(:lease_connection) ? lease_connection : connection
     end
 
     # The one row that names this outbox to Redis, and has the last number that was given. If it is made while rows have numbers
@@ -78,7 +81,7 @@ module Seriatim
       end
 
       def check_transaction
-        return if Row.connection.transaction_open?
+        return if with_connection(&:transaction_open?)
 
         raise Invalid, "no transaction is open: call it inside of ActiveRecord::Base.transaction, or use perform_async"
       end
@@ -134,11 +137,15 @@ module Seriatim
 
         keys = rows.map { |row| Digest::SHA256.digest("seriatim #{row[:queue].b}\0#{row[:job_id]}").unpack1("q>") }.uniq.sort
         keys.each_slice(SLICE) do |slice|
-          Row.connection.execute("SELECT pg_advisory_xact_lock(key) FROM (VALUES #{slice.map { |key| "(#{key})" }.join(",")}) AS keys(key)")
+          sql = "SELECT pg_advisory_xact_lock(key) FROM (VALUES #{slice.map { |key| "(#{key})" }.join(",")}) AS keys(key)"
+          with_connection { |connection| connection.execute(sql) }
         end
       end
 
-      def postgresql? = Row.connection.adapter_name == "PostgreSQL"
+      def postgresql? = with_connection(&:adapter_name) == "PostgreSQL"
+
+      # That of the open transaction; without one a connection that goes back to its pool after the block.
+      def with_connection(&block) = Row.connection_pool.with_connection(&block)
     end
   end
 end

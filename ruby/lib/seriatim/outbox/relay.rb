@@ -51,7 +51,7 @@ module Seriatim
 
       # The lock is of the connection, so it is asked for again when the connection was made anew.
       def owns?
-        @lock ||= Lock.for(Row.connection)
+        @lock ||= Lock.for(Row.leased)
         return true if @lock.held?
         return false unless @lock.acquire
 
@@ -86,7 +86,7 @@ module Seriatim
         Row.transaction do
           Counter.where(id: 1).update_all("last_number = last_number") # takes the lock of the row, in SQLite that of writing
           last = Counter.the_one.last_number
-          count = Row.connection.update(<<~SQL)
+          count = Row.leased.update(<<~SQL)
             UPDATE seriatim_outbox_jobs SET number = #{last} + numbered.place
             FROM (SELECT id, ROW_NUMBER() OVER (ORDER BY id) AS place
                   FROM (SELECT id FROM seriatim_outbox_jobs WHERE number IS NULL ORDER BY id LIMIT #{ROWS}) AS page) AS numbered
