@@ -112,6 +112,16 @@ RSpec.describe "Rails", limit: 240 do
     expect(server.stop).to eq(0)
   end
 
+  it "R-RAILS-6: warns of no database pool without a limit" do
+    skip "ActiveRecord is not installed" unless Gem::Specification.find_all_by_name("activerecord").any?
+    require "rails"
+    require "active_record"
+    require "seriatim/rails"
+    allow(ActiveRecord::Base).to receive(:connection_pool).and_return(Struct.new(:size).new(nil))
+    Seriatim::Rails.module_eval { const_get(:Database) }.check_pool(1000)
+    expect(@log.string).to eq("")
+  end
+
   it "wraps each delivery in the application's reloader" do
     require "rails"
     wrapped = []

@@ -13,7 +13,7 @@ module Seriatim
         return unless defined?(::ActiveRecord::Base)
 
         size = ::ActiveRecord::Base.connection_pool.size
-        return if threads <= size
+        return if size.nil? || threads <= size # nil: Rails 8.1 and later have pools without a limit
 
         Log.warn("warning", "#{threads} threads share a database pool of #{size} connections, so jobs may wait for one and fail; " \
                             "set `pool` of config/database.yml to at least #{threads}, or give the server fewer threads (-c)")
