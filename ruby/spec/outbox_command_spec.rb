@@ -11,7 +11,7 @@ RSpec.describe "Outbox in Rails", limit: 240 do
 
   def write(name, text) = File.join(@dir, name).tap { |path| FileUtils.mkdir_p(File.dirname(path)) && File.write(path, text) }
 
-  def application
+  def application(settings: "")
     write("config/environment.rb", <<~RUBY)
       require "logger"
       require "rails"
@@ -23,6 +23,7 @@ RSpec.describe "Outbox in Rails", limit: 240 do
         config.eager_load = false
         config.logger = Logger.new(nil)
         config.secret_key_base = "test"
+        #{settings}
       end
       Rails.application.initialize!
       class Order < ActiveRecord::Base; end
@@ -63,6 +64,20 @@ RSpec.describe "Outbox in Rails", limit: 240 do
     expect(queue.queries.range_by_id("-", "+").first[:payloads].map(&:first)).to eq([{ "state" => "sent" }])
     @command.wait_for(/waiting=\d+ lag=/)
     expect(@command.stop).to eq(0)
+  end
+
+  it "R-OUTBOX-8: gives the tables the prefix and the suffix that the application has" do
+    application(settings: 'config.active_record.table_name_prefix = "shop_"; config.active_record.table_name_suffix = "_v1"')
+    said = ruby(<<~RUBY)
+      require "rails/generators"
+      Rails::Generators.invoke("seriatim:outbox")
+      ActiveRecord::MigrationContext.new("db/migrate", ActiveRecord::SchemaMigration).migrate
+      Order.transaction { OrderWorker.perform_async_in_transaction([{ id: 1 }]) }
+      waited = Seriatim::Outbox.metrics[:waiting]
+      Seriatim::Outbox::Relay.new.turn
+      puts [ActiveRecord::Base.connection.tables.grep(/outbox/).sort, waited, Seriatim::Outbox.metrics[:waiting], OrderWorker.metrics[:length]].inspect
+    RUBY
+    expect(said.lines.last).to eq(%([["shop_seriatim_outbox_jobs_v1", "shop_seriatim_outboxes_v1"], 1, 0, 1]\n))
   end
 
   it "R-RAILS-2: loads the application in whose folder it runs, and logs as config/seriatim.yml says" do

@@ -13,7 +13,7 @@ module Seriatim
     # A job that was committed, or will be, and was not pushed yet. `number`: its place in the outbox, which the relay gives it.
     # @api private
     class Row < ActiveRecord::Base
-      self.table_name = "seriatim_outbox_jobs"
+      self.table_name = "#{table_name_prefix}seriatim_outbox_jobs#{table_name_suffix}"
 
       # A connection that stays with the thread. Rails 7.2 and later may refuse the name `connection`.
       def self.leased = respond_to?(:lease_connection) ? lease_connection : connection
@@ -23,7 +23,7 @@ module Seriatim
     # already, because somebody deleted it, later rows get higher ones: a shard would take lower ones for those of pushed jobs.
     # @api private
     class Counter < ActiveRecord::Base
-      self.table_name = "seriatim_outboxes"
+      self.table_name = "#{table_name_prefix}seriatim_outboxes#{table_name_suffix}"
 
       def self.the_one = first || create!(id: 1, name: SecureRandom.uuid, last_number: Row.maximum(:number) || 0)
     end

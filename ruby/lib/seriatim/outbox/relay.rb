@@ -86,11 +86,12 @@ module Seriatim
         Row.transaction do
           Counter.where(id: 1).update_all("last_number = last_number") # takes the lock of the row, in SQLite that of writing
           last = Counter.the_one.last_number
+          table = Row.quoted_table_name
           count = Row.leased.update(<<~SQL)
-            UPDATE seriatim_outbox_jobs SET number = #{last} + numbered.place
+            UPDATE #{table} SET number = #{last} + numbered.place
             FROM (SELECT id, ROW_NUMBER() OVER (ORDER BY id) AS place
-                  FROM (SELECT id FROM seriatim_outbox_jobs WHERE number IS NULL ORDER BY id LIMIT #{ROWS}) AS page) AS numbered
-            WHERE seriatim_outbox_jobs.id = numbered.id
+                  FROM (SELECT id FROM #{table} WHERE number IS NULL ORDER BY id LIMIT #{ROWS}) AS page) AS numbered
+            WHERE #{table}.id = numbered.id
           SQL
           Counter.where(id: 1).update_all(last_number: last + count)
         end
