@@ -334,6 +334,21 @@ RSpec.describe Seriatim::Outbox, limit: 240 do
       expect(waiting).to eq("1" => ["first row"], "2" => ["second row"])
     end
 
+    it "R-OUTBOX-6: lets a relay of another schema of the database work, and no second one of its own" do
+      others = (connections = Array.new(3) { ActiveRecord::Base.connection_pool.checkout }).last
+      others.execute("CREATE SCHEMA others")
+      others.schema_search_path = "others"
+      others.execute("CREATE TABLE seriatim_outboxes (id bigint)")
+      locks = connections.map { |connection| described_class.const_get(:Lock).for(connection) }
+      expect(locks.map(&:acquire)).to eq([true, false, true])
+      expect(locks.map(&:held?)).to eq([true, false, true])
+      locks.first.release
+      expect(locks[1].acquire).to be(true)
+    ensure
+      others&.execute("DROP SCHEMA IF EXISTS others CASCADE")
+      connections&.each { |connection| ActiveRecord::Base.connection_pool.checkin(connection) }
+    end
+
     it "makes a transaction wait for another one that has written jobs of the same id" do
       written, finish = open_transaction(1, "a")
       written.pop

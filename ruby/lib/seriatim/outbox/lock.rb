@@ -18,8 +18,10 @@ module Seriatim
       class Advisory
         KEY = Digest::SHA256.digest("seriatim outbox").unpack1("q>")
 
+        # Such locks are of a whole database, which may have an outbox in each of several schemas: the table's number tells them apart.
         def initialize(connection)
           @connection = connection
+          @key = "#{KEY} # #{connection.quote(Counter.quoted_table_name)}::regclass::oid::bigint"
         end
 
         # Asks the server: the connection may have been made anew, without the lock.
@@ -27,10 +29,10 @@ module Seriatim
           @held && @connection.select_value("SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND granted AND pid = pg_backend_pid()").positive?
         end
 
-        def acquire = @held = @connection.select_value("SELECT pg_try_advisory_lock(#{KEY})")
+        def acquire = @held = @connection.select_value("SELECT pg_try_advisory_lock(#{@key})")
 
         def release
-          @connection.select_value("SELECT pg_advisory_unlock(#{KEY})") if @held
+          @connection.select_value("SELECT pg_advisory_unlock(#{@key})") if @held
         rescue ActiveRecord::ActiveRecordError
           nil
         ensure
