@@ -191,6 +191,14 @@ RSpec.describe Seriatim::Outbox, limit: 240 do
     expect { commit(1, "a") }.to change(rows, :count).by(1)
   end
 
+  it "R-OUTBOX-4: checks and writes jobs while all connections to Redis are in use" do
+    database("SQLite")
+    Seriatim.client_pool_size = 1
+    Seriatim.pool_timeout = 0.1
+    Seriatim::Pool.current.with { commit(1, "a") && expect_refusals }
+    expect(rows.count).to eq(1)
+  end
+
   it "keeps no connection to the database for a call outside of a transaction" do
     database("SQLite")
     pool = ActiveRecord::Base.connection_pool
