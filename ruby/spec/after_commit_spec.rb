@@ -91,6 +91,16 @@ RSpec.describe "pushes after the commit" do
     end
   end
 
+  it "R-RAILS-7: runs at once in a transaction that none can join, also inside another one" do
+    transaction do
+      transaction(joinable: false) { note(1) } # joins the outer one
+      expect(@ran).to eq([])
+      transaction(requires_new: true, joinable: false) { note(2) }
+      expect(@ran).to eq([2])
+    end
+    expect(@ran).to eq([2, 1])
+  end
+
   it "R-RAILS-7: raises the error of a block, and keeps what was committed" do
     expect { transaction { Seriatim.after_commit { raise "no Redis" } } }.to raise_error("no Redis")
     note(1)

@@ -45,7 +45,8 @@ module Seriatim
 
   # Calls the block after all open ActiveRecord transactions are committed, or at once if none is open. Blocks run in the order of the calls.
   # A rollback, also one of a savepoint around the call, drops the block. Before Rails 7.2 only the transaction of
-  # ActiveRecord::Base.connection counts. If the block raises, the transaction stays committed and the error reaches the caller.
+  # ActiveRecord::Base.connection counts. One with joinable: false counts as none, also inside of another one (requires_new: true): it runs
+  # the block at once. If the block raises, the transaction stays committed and the error reaches the caller.
   # @return [nil]
   def self.after_commit(&block)
     raise ArgumentError, "after_commit needs a block" unless block
