@@ -33,7 +33,7 @@ module Seriatim
 
     # The UPDATE holds the lock of the row until the transaction ends.
     def take_fence(record, fence, column)
-      rows = record.class.unscoped.where(record.class.primary_key => record.id)
+      rows = record.class.unscoped.where(record.class.primary_key => [record.id]) # a list, which a key of several columns needs
       fences = rows.model.arel_table[column]
       return if rows.where(fences.eq(nil).or(fences.lteq(fence))).update_all(column => fence) == 1
 
