@@ -112,6 +112,20 @@ RSpec.describe "the pages, for every reader", mount: House::MOUNTS.keys.first do
     look_further { |text| text.include?("gone of #{queue}") }
   end
 
+  it "ask for the token until it is given, however often Escape is pressed" do
+    forget_token = "sessionStorage.removeItem('seriatim.token') ?? 1" # of another example
+    open("", on: site(:token))
+    browser.value(forget_token)
+    browser.reload
+    question = -> { browser.waited("the question") { browser.there?("dialog[open] input[type=password]") } }
+    3.times { question.call && browser.keys("\uE00C") }
+    browser.type("dialog[open] input", mount.token)
+    browser.click("dialog[open] [type=submit]")
+    browser.waited("the page") { browser.there?("tr.row") && !browser.there?("dialog") }
+  ensure
+    browser.value(forget_token)
+  end
+
   it "lead to where a reader signs in when the session has ended" do
     open("")
     browser.waited("the page") { browser.there?("main h1") }

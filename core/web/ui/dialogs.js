@@ -171,10 +171,13 @@ export function dialogsView() {
     event.preventDefault();
     if (open?.kind !== "token") close();
   };
+  const closed = ({ target }) => { // a browser lets no page prevent a second Escape
+    if (open?.kind === "token" && target === node && !target.open) target.showModal();
+  };
   return [
     h("div", { key: "told", class: "told", role: "status", "aria-live": "polite" }, told && h("div", { class: `toast ${told.kind}` },
       icon(told.kind === "bad" ? "alert" : "check"), h("p", {}, told.text),
       h("button", { type: "button", class: "plain", "aria-label": t("told.dismiss"), on: { click: dismiss } }, icon("cross")))),
-    open && h("dialog", { key: `dialog-${open.kind}`, "aria-labelledby": "dialog-title", made, on: { cancel } }, VIEWS[open.kind](open)),
+    open && h("dialog", { key: `dialog-${open.kind}`, "aria-labelledby": "dialog-title", made, on: { cancel, close: closed } }, VIEWS[open.kind](open)),
   ];
 }
