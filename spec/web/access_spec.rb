@@ -112,6 +112,19 @@ RSpec.describe "the pages, for every reader", mount: House::MOUNTS.keys.first do
     look_further { |text| text.include?("gone of #{queue}") }
   end
 
+  it "say of refused results that they came too late" do
+    live.use
+    Application.worker("Popped").perform_async([{ id: "late", payload: 1 }])
+    consume = ->(route, **body) { site.post("/api/v1/consume/#{route}", body) }
+    popped = -> { consume["pop", queues: ["Popped"], wait: 10].json.fetch("token") }
+    token = popped.call
+    expect(%w[release ack].map { |route| consume[route, token: token].status }).to eq([200, 409])
+    expect(consume["ack", token: popped.call].status).to eq(200)
+    open("queue", name: "Popped")
+    badge = "[...document.querySelectorAll('.badge')].find((e) => e.innerText.trim() === '1 refused')?.title ?? null"
+    shows("Results refused because they came too late: those ids had been given to another process") { browser.value(badge) }
+  end
+
   it "ask for the token until it is given, however often Escape is pressed" do
     forget_token = "sessionStorage.removeItem('seriatim.token') ?? 1" # of another example
     open("", on: site(:token))

@@ -121,7 +121,7 @@ export default {
   "badge.idle": "Kein Consumer",
   "badge.idle.hint": "Kein lebender Prozess besitzt einen Shard dieser Queue",
   "badge.refused": "{n} abgewiesen",
-  "badge.refused.hint": "Abgewiesene Pushes, weil die Queue voll war",
+  "badge.refused.hint": "Abgewiesene Ergebnisse, weil sie zu spät kamen: Diese IDs waren schon einem anderen Prozess gegeben",
 
   "state.waiting": "Wartet",
   "state.waiting.hint": "Fällig: Der nächste freie Worker nimmt sie",

@@ -121,7 +121,7 @@ export default {
   "badge.idle": "No consumer",
   "badge.idle.hint": "No living process owns a shard of this queue",
   "badge.refused": "{n} refused",
-  "badge.refused.hint": "Pushes refused because the queue was full",
+  "badge.refused.hint": "Results refused because they came too late: those ids had been given to another process",
 
   "state.waiting": "Waiting",
   "state.waiting.hint": "Due: the next free worker takes it",

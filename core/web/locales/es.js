@@ -121,7 +121,7 @@ export default {
   "badge.idle": "Sin consumidor",
   "badge.idle.hint": "Ningún proceso vivo es dueño de un shard de esta cola",
   "badge.refused": "{n} rechazados",
-  "badge.refused.hint": "Pushes rechazados porque la cola estaba llena",
+  "badge.refused.hint": "Resultados rechazados porque llegaron demasiado tarde: esos ids ya se habían dado a otro proceso",
 
   "state.waiting": "En espera",
   "state.waiting.hint": "Listo: lo toma el próximo worker libre",

@@ -121,7 +121,7 @@ export default {
   "badge.idle": "Sans consommateur",
   "badge.idle.hint": "Aucun processus vivant ne possède de shard de cette file",
   "badge.refused": "{n} refusés",
-  "badge.refused.hint": "Pushs refusés parce que la file était pleine",
+  "badge.refused.hint": "Résultats refusés parce qu’ils sont arrivés trop tard : ces ids avaient été donnés à un autre processus",
 
   "state.waiting": "En attente",
   "state.waiting.hint": "Prêt : le prochain worker libre le prend",

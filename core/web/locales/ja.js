@@ -121,7 +121,7 @@ export default {
   "badge.idle": "コンシューマーなし",
   "badge.idle.hint": "このキューのシャードを所有する稼働中のプロセスがありません",
   "badge.refused": "{n} 件を拒否",
-  "badge.refused.hint": "キューが満杯のため拒否されたプッシュ",
+  "badge.refused.hint": "到着が遅すぎたため拒否された結果: それらの ID は別のプロセスに渡されていました",
 
   "state.waiting": "待機中",
   "state.waiting.hint": "実行可能: 次に空いたワーカーが取り出します",
