@@ -70,9 +70,12 @@ function noteMoving(path, slots) {
   else moving.delete(path);
 }
 
+/** As the value of a field, of which fetch sends each character as one byte: the server compares the token's bytes of UTF-8. */
+const bytes = (text) => String.fromCharCode(...new TextEncoder().encode(text));
+
 async function ask(url, options) {
   const token = tokenOf();
-  const headers = { ...options.headers, ...(token ? { Authorization: `Bearer ${token}` } : {}) };
+  const headers = { ...options.headers, ...(token ? { Authorization: `Bearer ${bytes(token)}` } : {}) };
   const response = await fetch(url, { ...options, headers, cache: "no-store", credentials: "same-origin" });
   const answer = await response.json().catch(() => null);
   noteMoving(url.split("?")[0], response.headers.get("Seriatim-Moving-Slots"));

@@ -12,7 +12,7 @@ module Mounts
   HERE = File.join(__dir__, "mounts")
   ROOT = File.expand_path("../../..", __dir__)
   RUBY_LIB = File.join(ROOT, "ruby/lib")
-  TOKEN = "let me in"
+  TOKEN = "l\u00E4t me in"
   PATHS = { open: "/admin/jobs", read_only: "/read-only", token: "/token" }.freeze
 
   # Starts its processes in a folder; `site(:open)` is where the dashboard is.

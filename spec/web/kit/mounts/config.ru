@@ -10,4 +10,4 @@ settings = { hosts: ["127.0.0.1"], redact: redact }
 
 map("/admin/jobs") { run Seriatim::Web.new(consume: true, role: role, **settings) }
 map("/read-only") { run Seriatim::Web.new(read_only: true, **settings) }
-map("/token") { run Seriatim::Web.new(token: "let me in", **settings) }
+map("/token") { run Seriatim::Web.new(token: "l\u00E4t me in", **settings) }

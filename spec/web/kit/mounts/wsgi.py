@@ -23,7 +23,7 @@ HOSTS = ["127.0.0.1"]
 MOUNTED = {
     "/admin/jobs": seriatim.web.wsgi_app(consume=True, role=role, hosts=HOSTS, redact=redact),
     "/read-only": seriatim.web.wsgi_app(read_only=True, hosts=HOSTS, redact=redact),
-    "/token": seriatim.web.wsgi_app(token="let me in", hosts=HOSTS, redact=redact),
+    "/token": seriatim.web.wsgi_app(token="l\u00e4t me in", hosts=HOSTS, redact=redact),
 }
 
 
