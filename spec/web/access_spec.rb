@@ -112,6 +112,18 @@ RSpec.describe "the pages, for every reader", mount: House::MOUNTS.keys.first do
     look_further { |text| text.include?("gone of #{queue}") }
   end
 
+  it "look further after an answer that failed" do
+    live[queue].perform_async(Array.new(150) { |n| { id: "order-#{n}", payload: 1, delay: 3600 } })
+    open("search", q: "order-", queue: queue)
+    browser.waited("the first of them") { browser.there?(".ids li") }
+    missing = Array.new(150) { |n| "order-#{n}" } - browser.texts(".ids li").map(&:strip)
+    browser.value("(() => { const ask = window.fetch; window.fetch = async (url, options) => { if (!url.includes('prefix=1')) return ask(url, options); " \
+                  "window.fetch = ask; return new Response('{\"error\":\"Redis timed out\"}', { status: 503 }); }; return 1; })()")
+    browser.press("Look further")
+    browser.waited("the failed answer") { browser.value("window.fetch.toString().includes('[native code]')") }
+    look_further { |text| missing.include?(text.strip) }
+  end
+
   it "say of refused results that they came too late" do
     live.use
     Application.worker("Popped").perform_async([{ id: "late", payload: 1 }])

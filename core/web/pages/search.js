@@ -21,7 +21,7 @@ const columns = (q) => [
 export default function search({ parameters, draw, again }) {
   const { q = "", queue = null } = parameters;
   const hits = createTable({ label: t("search.exact"), columns: columns(q), key: (hit) => `${keyOf(hit.queue)} ${hit.state}`, draw });
-  let [exact, begun, more] = [null, null, null];
+  let [exact, begun, more] = [null, null, false];
 
   /** Those to look in: the one that is asked for, or all that hold anything, the fullest first. */
   const queuesToRead = () => (queue !== null ? [queue] : session.dashboard.queues.filter((each) => each.enqueued + each.parked + each.busy + each.dead > 0)
@@ -39,7 +39,7 @@ export default function search({ parameters, draw, again }) {
       next.of = found.cursor ? answer.of : next.of + answer.of;
       if (queue !== null) next.cursor = answer.cursor;
     }
-    [begun, more] = [next, null];
+    begun = next;
   }
 
   async function load(signal) {
@@ -52,7 +52,10 @@ export default function search({ parameters, draw, again }) {
   const goOn = () => {
     more = true;
     draw();
-    loadBeginning(null).then(draw, again);
+    loadBeginning(null).catch(again).finally(() => {
+      more = false;
+      draw();
+    });
   };
 
   function form() {
@@ -75,7 +78,7 @@ export default function search({ parameters, draw, again }) {
     const none = () => empty(t("search.noPrefix"), t("search.noPrefix.text", { queue: places }), "search");
     return [
       begun.hits.length ? list() : none(),
-      seen(begun), (begun.cursor || begun.rest.length > 0) && button(t("search.goOn"), goOn, { disabled: Boolean(more) }),
+      seen(begun), (begun.cursor || begun.rest.length > 0) && button(t("search.goOn"), goOn, { disabled: more }),
     ];
   }
 
