@@ -114,6 +114,21 @@ RSpec.describe "seriatim web", limit: 120 do
     end
   end
 
+  it "sends no body when it refuses a HEAD, so that the connection serves the next request" do
+    Dir.mktmpdir do |dir|
+      File.write(File.join(dir, "app.rb"), "require 'seriatim'\nSeriatim::Web.configure { |web| web.role = ->(env) { env.fetch('HTTP_X_ROLE') } }\n")
+      served("--port", "0", "-r", File.join(dir, "app.rb")) do |_, port|
+        TCPSocket.open("127.0.0.1", port) do |io|
+          io.write("HEAD /api/v1/stats HTTP/1.1\r\nHost: localhost\r\n\r\n")
+          head = Timeout.timeout(15) { io.gets("\r\n\r\n") }
+          expect(head).to match(%r{\AHTTP/1\.1 500 .*^content-length: 26\r$}m) # of {"error":"internal error"}
+          io.write(request("/api/v1/stats", "X-Role: admin"))
+          expect(Timeout.timeout(15) { io.read }).to start_with("HTTP/1.1 200 ")
+        end
+      end
+    end
+  end
+
   it "D6 D11 refuses malformed requests" do
     served("--port", "0") do |_, port|
       {

@@ -63,7 +63,8 @@ module Seriatim
       def answer(response, now)
         status, headers, body = response
         fields = headers.map { |name, value| "#{name}: #{value}\r\n" }.join
-        @bytes = "HTTP/1.1 #{status} #{REASONS.fetch(status, "Status")}\r\n#{fields}connection: #{@stays ? "keep-alive" : "close"}\r\n\r\n".b << body.join.b
+        @bytes = "HTTP/1.1 #{status} #{REASONS.fetch(status, "Status")}\r\n#{fields}connection: #{@stays ? "keep-alive" : "close"}\r\n\r\n".b
+        @bytes << body.join.b unless head? # the client would read it as the next answer
         enter(:writing, now + SECONDS)
       end
 
@@ -75,6 +76,8 @@ module Seriatim
       end
 
       private
+
+      def head? = @env && @env["REQUEST_METHOD"] == "HEAD"
 
       def enter(state, deadline)
         @state = state
