@@ -510,6 +510,8 @@ describe("seriatim.web", function()
     for name, value in pairs(wrong) do
       suite.raises(name .. " must be", function() web.new { [name] = value } end)
     end
+    web.new { token = ("x"):rep(1024) }
+    suite.raises("token must be a text of 1 to 1024 bytes", function() web.new { token = ("x"):rep(1025) } end)
     suite.raises("unknown option 'nothing'", function() web.new { nothing = 1 } end)
     for _, prefix in ipairs { "//evil.example", "/a\r\nX-Evil: 1", "/jobs/", "/<b>" } do
       suite.raises("prefix must be", function() web.new { prefix = prefix } end)
@@ -613,7 +615,7 @@ describe("seriatim-lua web", function()
     assert.same({ "401", "200" }, statuses({ "--port", "0", "--bind", "0.0.0.0", env = env }, { "other", "right" }))
     assert.same({ "401", "200" }, statuses({ "--port", "0", "--token", "other", env = env }, { "right", "other" }))
     local text, code = shell:run { "web", "--port", "0", env = { SERIATIM_WEB_TOKEN = "" } }
-    assert.matches("SERIATIM_WEB_TOKEN must be a text of 1 to 1000 bytes", text)
+    assert.matches("SERIATIM_WEB_TOKEN must be a text of 1 to 1024 bytes", text)
     assert.equal(2, code)
   end)
 

@@ -25,7 +25,7 @@ audit       (environ or scope, change), where it may be async for ASGI: told of 
             the change and alters nothing. Not given: a line of the log, at info
 hosts       the Host fields that are answered, as ["jobs.example", "localhost:9292"]; without a port: with any. Empty:
             all
-token       asked for as `Authorization: Bearer TOKEN`, by the page as well
+token       asked for as `Authorization: Bearer TOKEN`, by the page as well; 1 to 1,024 bytes
 consume     True: programs push and consume by /api/v1/consume/, with the role "consumer" or "admin"
 polls       how many pops may wait at once, each on connections of its own; more are 503: 2, each of which takes a thread,
             and 1,000 of asgi_app

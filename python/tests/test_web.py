@@ -700,10 +700,19 @@ def test_settings_are_checked() -> None:
         {"hosts": "localhost"},
         {"hosts": [1]},
         {"token": ""},
+        {"token": "x" * 1025},
     ]
     for app, settings in itertools.product((seriatim.web.wsgi_app, seriatim.web.asgi_app), wrong):
         with pytest.raises(seriatim.Invalid, match=next(iter(settings))):
             app(**settings)
+
+
+def test_a_token_has_1024_bytes_at_most(mounted: Mounted) -> None:
+    """As that of the command and in the other languages."""
+    site = mounted(token="x" * 1024)
+    assert site.get("/api/v1/stats", Authorization=f"Bearer {'x' * 1024}").status == 200
+    with pytest.raises(seriatim.Invalid, match="token must be a text of 1 to 1024 bytes"):
+        seriatim.web.wsgi_app(token="x" * 1025)
 
 
 # ---- mounts
@@ -876,7 +885,7 @@ def test_the_command_exits_2_where_it_cannot_listen(standing: Any, redis: RedisS
     site, _ = standing()
     said, code = command.run("web", "--port", str(site.port), redis=redis.url)
     assert code == 2 and "cannot listen" in said
-    for words in (["--bind", "unix:/x", "--port", "1"], ["--port", "70000"], ["--port", "x"], ["more"], ["--token", ""]):
+    for words in (["--bind", "unix:/x", "--port", "1"], ["--port", "70000"], ["--port", "x"], ["more"], ["--token", ""], ["--token", "x" * 1025]):
         assert command.run("web", *words, redis=redis.url)[1] == 2, words
 
 

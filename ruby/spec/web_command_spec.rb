@@ -61,7 +61,7 @@ RSpec.describe "seriatim web", limit: 120 do
       output, code = Command.run("web", "--bind", address, "--port", "0")
       expect([code, output]).to match([2, /--bind #{Regexp.escape(address)} is not a loopback address.*--token/])
     end
-    [["--token", ""], ["--port", "70000"], ["extra"], ["--bind", "unix:/tmp/x", "--port", "1"]].each do |words|
+    [["--token", ""], ["--token", "x" * 1025], ["--port", "70000"], ["extra"], ["--bind", "unix:/tmp/x", "--port", "1"]].each do |words|
       expect(Command.run("web", *words).last).to eq(2)
     end
     served("--bind", "0.0.0.0", "--port", "0", "--token", "right") do |_, port|

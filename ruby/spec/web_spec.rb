@@ -426,6 +426,8 @@ RSpec.describe "Seriatim::Web", :core do
       { title: 1, role: 1, redact: "x", audit: "x", hosts: "localhost", token: "", read_only: nil, consume: "false" }.each do |name, value|
         expect { web.public_send(:"#{name}=", value) }.to raise_error(Seriatim::Invalid, /#{name}/)
       end
+      web.token = "x" * 1024
+      expect { web.token = "x" * 1025 }.to raise_error(Seriatim::Invalid, /token must be a text of 1 to 1024 bytes/)
       expect { Seriatim::Web.new(nothing: 1) }.to raise_error(Seriatim::Invalid, /title, read_only, role/)
     end
   end

@@ -28,7 +28,7 @@ local command = {}
 
 local function token_of(options)
   local token = options.token or os.getenv(TOKEN)
-  return token and validate.text(options.token and "--token" or TOKEN, token, 1, 1000)
+  return token and validate.text(options.token and "--token" or TOKEN, token, 1, 1024)
 end
 
 ---@param options table

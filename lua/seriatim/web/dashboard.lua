@@ -39,7 +39,7 @@ local READ_SECONDS = 5 -- how long an answer waits for Redis; a change goes on w
 ---the change and alters nothing. nil: a line of the log, at info
 ---@field audit nil|fun(request: seriatim.WebRequest, change: seriatim.WebChange)
 ---@field hosts string[]?  the Host fields that are answered, "jobs.example:8080"; without a port: with any. nil: all
----@field token string?  then all but the two probes and the page's own files ask for `Authorization: Bearer TOKEN`
+---@field token string?  then all but the two probes and the page's own files ask for `Authorization: Bearer TOKEN`; 1 to 1,024 bytes
 ---@field consume boolean?  programs push and consume by /api/v1/consume/, with the role "consumer" or "admin"
 ---@field polls integer?  how many pops may wait at once in this Lua state; more are answered with 503. 2, and 1,000 in nginx
 ---@field prefix string?  where it is mounted: "/admin/jobs"; nil: "", and "/seriatim" in nginx
@@ -112,7 +112,7 @@ function dashboard.new(options)
       title = optional(validate.text, "title", given.title, 1, 200),
       read_only = optional(validate.flag, "read_only", given.read_only),
       consume = optional(validate.flag, "consume", given.consume),
-      token = optional(validate.text, "token", given.token, 1, 1000),
+      token = optional(validate.text, "token", given.token, 1, 1024),
       hosts = given.hosts ~= nil and checked_hosts(given.hosts) or nil,
     },
     role = validate.callable_or_nil("role", given.role),

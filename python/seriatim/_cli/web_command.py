@@ -12,7 +12,7 @@ from typing import Any, Final
 from .._client import private_redis, redis_url, validate
 from .._errors import UsageError
 from .._server.signals import Signals
-from .._web.dashboard import POLLS
+from .._web.dashboard import LONGEST_TOKEN, POLLS
 from .._web.stand_alone import WebServer
 from ..web import wsgi_app
 from .exit_codes import STOPPED
@@ -20,7 +20,6 @@ from .exit_codes import STOPPED
 BIND: Final = "127.0.0.1"
 PORT: Final = 9292
 TOKEN: Final = "SERIATIM_WEB_TOKEN"  # the variable that sets the token where --token does not; empty is a mistake, not no token
-LONGEST_TOKEN: Final = 1024
 BACKLOG: Final = 128
 STOP_SECONDS: Final = 5.0
 LOCAL_HOSTS: Final = ("localhost", "127.0.0.1", "[::1]")

@@ -34,6 +34,7 @@ TURNS: Final = 10  # of the event loop, in which an ASGI server tells that a cli
 CONSUMER_PATIENCE: Final = 60.0  # seconds, for one of CONSUMERS: a thousand that ask at once wait for their turn, and none is refused
 PATIENCE: Final = 5.0  # seconds, for what reads; a change has as long as Redis goes on with it
 MAX_BODY: Final = 1 << 20  # bytes
+LONGEST_TOKEN: Final = 1024  # bytes
 FIELDS: Final = ("host", "origin", "sec-fetch-site", "content-type", "authorization", "accept", "accept-encoding")
 # definitions: roles, written by script/embed from core/definitions/operations.json
 
@@ -65,7 +66,7 @@ class Dashboard:
         self._redact = validate.function_or_none("redact", redact)
         self._audit = validate.function_or_none("audit", audit)
         self._hosts = tuple(plain("hosts", host) for host in validate.sequence("hosts", listed(hosts)))
-        self._token = None if token is None else plain("token", token)
+        self._token = None if token is None else plain("token", token, LONGEST_TOKEN)
         self._consume = validate.flag("consume", consume)
         polls = validate.integer("polls", polls, 1, POLLS)
         # What reads must not wait for what takes long.
@@ -336,8 +337,8 @@ def listed(value: Any) -> Any:
     return list(value) if isinstance(value, (tuple, set, frozenset)) else value
 
 
-def plain(field: str, value: Any) -> str:
-    """Without NUL, which ends a text of C."""
-    if "\0" in validate.text(field, value, 1, 256):
+def plain(field: str, value: Any, most: int = 256) -> str:
+    """Without NUL, which ends a text of C. most: bytes."""
+    if "\0" in validate.text(field, value, 1, most):
         raise validate.refusal(field, "a text without NUL", value)
     return str(value)

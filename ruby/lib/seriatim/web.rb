@@ -108,7 +108,7 @@ module Seriatim
     # @return [Array<String>]
     attr_reader :hosts
 
-    # What `Authorization: Bearer TOKEN` must say, for all but the two probes and the page's own files. nil: it need not be there.
+    # What `Authorization: Bearer TOKEN` must say, for all but the two probes and the page's own files; 1 to 1,024 bytes. nil: it need not be there.
     # @return [String, nil]
     attr_reader :token
 
