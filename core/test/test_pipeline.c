@@ -512,6 +512,30 @@ static void test_one_wait_counts_the_replicas_of_all_queues(void **state)
     }
 }
 
+/* The answer to WAIT lets the first queue send its next chunk before the second queue has taken that answer. */
+static void test_a_wait_counts_for_a_queue_while_another_one_goes_on(void **state)
+{
+    int how;
+    (void)state;
+    for (how = 0; how < 4; how++) {
+        int enough = how & 1, status = enough ? SERIATIM_OK : SERIATIM_REPLICAS;
+        int pushes = how & 2 ? 300 : 201; /* a chunk has 1,000 jobs: two chunks of Q, and two or one of R */
+        peer *p = new_peer(1);
+        seriatim_client *c = client_of_two(NULL, 1);
+        seriatim_push_counts counts;
+        seriatim_error error = {0, ""};
+        p->replicas = enough;
+        assert_int_equal(collect(c, pushes, 1), SERIATIM_OK);
+        assert_int_equal(peer_run(p, c, &error), status);
+        assert_once(p, 10 * pushes);
+        assert_int_equal(p->waits, enough ? 2 : 1);
+        assert_int_equal(seriatim_pipeline_result(c, 1, &counts, &error), status);
+        assert_int_equal(counts.added, 10);
+        free_peer(p);
+        seriatim_client_free(c);
+    }
+}
+
 static void test_the_strictest_options_hold(void **state)
 {
     seriatim_client *c = client_of_two(NULL, 3);
@@ -565,6 +589,7 @@ int main(void)
         cmocka_unit_test(test_f2_r_pipe_3_a_cut_at_every_answer_applies_each_job_once),
         cmocka_unit_test(test_r_pipe_3_what_was_not_answered_is_told_of_each_push),
         cmocka_unit_test(test_one_wait_counts_the_replicas_of_all_queues),
+        cmocka_unit_test(test_a_wait_counts_for_a_queue_while_another_one_goes_on),
         cmocka_unit_test(test_the_strictest_options_hold),
         cmocka_unit_test(test_every_allocation_of_a_pipeline_may_fail),
     };

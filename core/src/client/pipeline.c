@@ -300,6 +300,7 @@ static int pipeline_on_reply(seriatim_client *c, srt_request *r, const srt_reply
 {
     srt_pipeline *pl = c->pipeline;
     size_t i;
+    r->part = r->subject ? 0 : c->asked; /* before a part goes on, for each of them: what it sends is no WAIT */
     for (i = 0; !r->subject && i < pl->part_count; i++)
         if (pl->parts[i]->push.unsure) {
             pipeline_turn_to(c, pl->parts[i]);
@@ -314,6 +315,7 @@ static int pipeline_on_refused(seriatim_client *c, srt_request *r, const seriati
 {
     srt_pipeline *pl = c->pipeline;
     size_t i;
+    r->part = r->subject ? 0 : c->asked; /* as above */
     for (i = 0; !r->subject && i < pl->part_count; i++)
         if (pl->parts[i]->push.unsure) {
             pipeline_turn_to(c, pl->parts[i]);

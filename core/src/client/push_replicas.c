@@ -59,7 +59,7 @@ int srt_push_take_replicas(seriatim_client *c, const srt_request *r, int64_t cou
     size_t i, opened = p->opened;
     if (r->place == p->connection && count < p->fewest)
         p->fewest = count;
-    if (c->asked > 1 || p->fewest == INT64_MAX)
+    if ((r->part ? r->part : c->asked) > 1 || p->fewest == INT64_MAX)
         return c->failed; /* another master's WAIT is under way, or it was asked for on a connection that was lost */
     count = p->fewest;
     if (count < p->replicas && p->shortage.status == SERIATIM_OK)
