@@ -12,6 +12,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "io/link.h"
 #include "link_fixture.h"
 #include "port.h"
 #include "redis_cluster.h"
@@ -230,6 +231,22 @@ static void test_each_master_is_asked_for_its_replicas(void **state)
     seriatim_link_free(link);
 }
 
+/* The URL names another node than the master that is away. */
+static void assert_error_names(size_t master, const char *queue, const char *words)
+{
+    char url[64], text[128];
+    seriatim_link *link;
+    snprintf(url, sizeof url, "redis+cluster://127.0.0.1:%d", cluster.nodes[(master + 1) % CLUSTER_STARTED].port);
+    link = link_to_queue(url, queue, SHARDS, "list");
+    srt_link_set_limits(link, 1000, 300);
+    assert_int_equal(seriatim_metrics_begin(seriatim_link_client(link), 0), SERIATIM_OK);
+    assert_int_not_equal(link_drive(link), SERIATIM_OK);
+    snprintf(text, sizeof text, "%s 127.0.0.1:%d", words, cluster.nodes[master].port);
+    if (!strstr(link_message(link), text))
+        fail_msg("%s lacks %s", link_message(link), text);
+    seriatim_link_free(link);
+}
+
 /* What was acknowledged with its replicas is there after each failover, once. */
 static void push_over_a_failover(const char *queue, void (*away)(redis_cluster *, size_t),
                                  void (*back)(redis_cluster *, size_t))
@@ -242,6 +259,8 @@ static void push_over_a_failover(const char *queue, void (*away)(redis_cluster *
         away(&cluster, master);
     else
         cluster_failover(&cluster, master);
+    if (away)
+        assert_error_names(master, queue, away == cluster_kill ? "connecting to" : "no answer from");
     begin_replicated(link, JOBS, away ? 5 : PATIENCE);
     if (away) /* nobody waits for the new master but the link */
         assert_true(link_drive(link) == SERIATIM_OK || strstr(link_message(link), "0 of 1 replicas"));

@@ -195,9 +195,12 @@ static int64_t link_silence_ms(const seriatim_link *link, const link_way *way)
 static void link_check_silence(seriatim_link *link, link_way *way, int64_t now)
 {
     seriatim_error why;
+    char master[300];
     if (now < link_silence_ms(link, way))
         return;
-    srt_fail(&why, SERIATIM_TIMEOUT, "no answer from %.180s for %d ms", link->text.data, link->silence_ms);
+    srt_redis_address(way->peer, master, sizeof master); /* of a cluster the URL names the seeds only */
+    srt_fail(&why, SERIATIM_TIMEOUT, "no answer from %.180s for %d ms", *master ? master : link->text.data,
+             link->silence_ms);
     srt_link_lose(link, way, &why, 1);
 }
 

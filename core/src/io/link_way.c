@@ -124,7 +124,7 @@ seriatim_error *srt_link_connect_error(const seriatim_link *link, const link_way
     seriatim_error cause = *srt_transport_error(way->transport);
     const char *reason = cause.message, *at;
     char master[64];
-    if (strncmp(reason, verb, sizeof verb - 1) == 0) /* the URL says it already */
+    if (!link->client->cluster.many && strncmp(reason, verb, sizeof verb - 1) == 0) /* the URL says it already */
         for (at = reason; (at = strstr(at, ": ")) != NULL; reason = at)
             at += 2;
     snprintf(master, sizeof master, "master %.40s", link->url.master ? link->url.master : "");
