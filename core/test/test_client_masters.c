@@ -74,10 +74,39 @@ static void test_an_operation_asks_each_master_on_its_own_connection(void **stat
     seriatim_client_free(c);
 }
 
+/* Each operation has its own reason, which is said when its time has passed. */
+static void test_what_held_up_an_earlier_operation_is_forgotten(void **state)
+{
+    static const char info[] = "$8\r\n\nrole:me\r\n", map[] = "*1\r\n*3\r\n:0\r\n:16383\r\n*2\r\n$1\r\nA\r\n:1\r\n";
+    seriatim_client *c;
+    seriatim_error error;
+    srt_client_master_view only;
+    (void)state;
+    assert_int_equal(seriatim_client_new(NULL, &c, &error), SERIATIM_OK);
+    assert_int_equal(srt_client_seed(c, "A", 1), SERIATIM_OK);
+    assert_int_equal(seriatim_health_begin(c), SERIATIM_OK);
+    srt_client_tick(c, 1000);
+    assert_int_equal(srt_client_master(c, 0, &only), 1);
+    assert_int_equal(srt_client_master_connected(c, only.number, NULL, NULL), SERIATIM_OK);
+    assert_true(sends(c, only.number, "SLOTS"));
+    hears(c, only.number, map);
+    assert_true(sends(c, only.number, "INFO"));
+    hears(c, only.number, "-LOADING Redis is loading the dataset in memory\r\n");
+    assert_int_equal(srt_client_held_up(c)->status, SERIATIM_LOADING);
+    srt_client_tick(c, 1050);
+    assert_true(sends(c, only.number, "INFO"));
+    hears(c, only.number, info);
+    assert_int_equal(srt_client_status(c), SERIATIM_OK);
+    assert_int_equal(seriatim_health_begin(c), SERIATIM_OK);
+    assert_int_equal(srt_client_held_up(c)->status, SERIATIM_OK);
+    seriatim_client_free(c);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_an_operation_asks_each_master_on_its_own_connection),
+        cmocka_unit_test(test_what_held_up_an_earlier_operation_is_forgotten),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,7 +1,4 @@
-/*
- * client.c - runs one operation at a time on a connection: sends its requests, takes the answers, keeps the layout up
- * to date.
- */
+/* client.c - runs one operation at a time: sends its requests, takes the answers, keeps the layout up to date. */
 #include "client/client.h"
 
 #include <string.h>
@@ -253,6 +250,7 @@ static void client_prepare(seriatim_client *c, const srt_operation *operation, s
     c->sleep_ms = -1;
     c->pause_ms = 0;
     c->stale = 0;
+    srt_error_clear(&c->cluster.last); /* of an earlier operation */
 }
 
 static int client_prepared(seriatim_client *c)
