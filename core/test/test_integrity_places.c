@@ -210,6 +210,32 @@ static void test_a_queue_whose_layout_is_gone_is_found(void **state)
     seriatim_link_free(f.link);
 }
 
+/* Redis gives the keys in an order of its own: those of shards before and behind the layouts of their queues. */
+static void test_each_queue_whose_layout_cannot_be_read_is_named(void **state)
+{
+    enum { QUEUES = 20 };
+    fixture f = open_queue(1, "merge");
+    const seriatim_finding *list;
+    size_t count, i;
+    int seen[QUEUES] = {0};
+    (void)state;
+    for (i = 0; i < QUEUES; i++) {
+        REDIS("SET seriatim:{queue%d}:layout nonsense", (int)i);
+        REDIS("SET seriatim:{queue%d/0}:jobs x", (int)i);
+        REDIS("SET seriatim:{queue%d/1}:jobs x", (int)i);
+    }
+    done(&f, seriatim_check_begin(f.client, SERIATIM_NO_QUEUE, 0));
+    list = seriatim_check_result(f.client, &count);
+    assert_int_equal(count, QUEUES);
+    for (i = 0; i < count; i++) {
+        size_t number = (size_t)atoi(list[i].id + strlen("queue"));
+        assert_string_equal(list[i].kind, "layout");
+        assert_true(number < QUEUES);
+        assert_int_equal(seen[number]++, 0);
+    }
+    seriatim_link_free(f.link);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -217,6 +243,7 @@ int main(void)
         cmocka_unit_test(test_while_ids_move_two_shards_are_right),
         cmocka_unit_test(test_an_id_in_a_wrong_shard_moves_home),
         cmocka_unit_test(test_a_queue_whose_layout_is_gone_is_found),
+        cmocka_unit_test(test_each_queue_whose_layout_cannot_be_read_is_named),
     };
     return cmocka_run_group_tests(tests, start_server, stop_server);
 }

@@ -118,7 +118,8 @@ int srt_integrity_key(seriatim_client *c, integrity_state *k, const srt_token *k
     return k->left.data[shard] ? SERIATIM_OK : integrity_ask_owner(c, k, (unsigned)shard, kind, end);
 }
 
-static int integrity_note_queue(seriatim_client *c, integrity_state *k, int seen)
+/* *place: of the queue k->name in k->queues. */
+static int integrity_note_queue(seriatim_client *c, integrity_state *k, int seen, size_t *place)
 {
     void *queues = k->queues;
     integrity_queue *q;
@@ -127,6 +128,7 @@ static int integrity_note_queue(seriatim_client *c, integrity_state *k, int seen
         q = &k->queues[i];
         if (q->name.len == k->name.len && memcmp(q->name.data, k->name.data, k->name.len) == 0) {
             q->seen |= seen;
+            *place = i;
             return SERIATIM_OK;
         }
     }
@@ -139,12 +141,12 @@ static int integrity_note_queue(seriatim_client *c, integrity_state *k, int seen
     q->seen = seen;
     if (!q->name.data)
         return srt_operator_nomem(c);
-    k->queue_count++;
+    *place = k->queue_count++;
     return SERIATIM_OK;
 }
 
-/* Layout and settings of the queue k->name. */
-static int integrity_ask_layout(seriatim_client *c, integrity_state *k)
+/* Layout and settings of the queue k->name, which has this place in k->queues. */
+static int integrity_ask_layout(seriatim_client *c, integrity_state *k, size_t place)
 {
     srt_queue queue;
     srt_request *r;
@@ -154,7 +156,7 @@ static int integrity_ask_layout(seriatim_client *c, integrity_state *k)
     if (!r)
         return srt_operator_nomem(c);
     r->kind = INTEGRITY_LAYOUT;
-    r->place = k->queue_count - 1;
+    r->place = place;
     return srt_client_send(c, r);
 }
 
@@ -183,6 +185,7 @@ static const char *integrity_last(const char *at, const char *end, char wanted)
 int srt_integrity_any_key(seriatim_client *c, integrity_state *k, const srt_token *key)
 {
     const char *at, *end, *brace, *slash;
+    size_t place = 0;
     int status, kind;
     if (key->type != SRT_STRING || key->len <= k->prefix)
         return SERIATIM_OK;
@@ -208,8 +211,8 @@ int srt_integrity_any_key(seriatim_client *c, integrity_state *k, const srt_toke
         return srt_operator_nomem(c);
     if (status != SERIATIM_OK)
         return srt_integrity_stray(c, k, key, 0, "the key belongs to no queue");
-    status = integrity_note_queue(c, k, kind);
-    return kind != INTEGRITY_HAS_LAYOUT || status != SERIATIM_OK ? status : integrity_ask_layout(c, k);
+    status = integrity_note_queue(c, k, kind, &place);
+    return kind != INTEGRITY_HAS_LAYOUT || status != SERIATIM_OK ? status : integrity_ask_layout(c, k, place);
 }
 
 static int integrity_ask_nodes(seriatim_client *c, integrity_state *k)
