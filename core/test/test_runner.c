@@ -8,12 +8,17 @@
 #include <stdint.h>
 #include <cmocka.h>
 
+#include <netinet/in.h>
+#include <netinet/tcp.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
+#include <sys/socket.h>
+#include <unistd.h>
 
+#include "port.h"
 #include "teams.h"
 
 static void test_many_threads_do_all_jobs_in_order(void **state)
@@ -175,6 +180,49 @@ static void test_jobs_run_by_polling_without_channels(void **state)
     pthread_mutex_destroy(&j.lock);
 }
 
+/* For a thread: answers each connection with a part of an answer, and ends it in the same segment. */
+static void *answer_and_end(void *argument)
+{
+    int fd;
+    char bytes[4096];
+    while ((fd = accept(*(int *)argument, NULL, NULL)) >= 0) {
+#ifdef TCP_CORK
+        int on = 1;
+        setsockopt(fd, IPPROTO_TCP, TCP_CORK, &on, sizeof on);
+#endif
+        if (recv(fd, bytes, sizeof bytes, 0) > 0 && send(fd, "$9\r\nab", 6, MSG_NOSIGNAL) == 6) {
+            shutdown(fd, SHUT_WR);
+            while (recv(fd, bytes, sizeof bytes, 0) > 0)
+                ;
+        }
+        close(fd);
+    }
+    return NULL;
+}
+
+static void test_the_end_of_a_connection_is_noticed_behind_bytes(void **state)
+{
+    seriatim_queue_settings q = queue_named("ended", 1);
+    int port, listener = listen_on_loopback(5, &port), count = 0;
+    char everybody[sizeof team_url];
+    seriatim_runner *runner;
+    pthread_t thread;
+    double until;
+    (void)state;
+    assert_int_equal(pthread_create(&thread, NULL, answer_and_end, &listener), 0);
+    strcpy(everybody, team_url);
+    snprintf(team_url, sizeof team_url, "redis://127.0.0.1:%d", port);
+    runner = runner_start("ended1", 10000, &q, 1);
+    for (until = seconds() + 5; count == 0 && seconds() < until;) /* 15 s pass before Redis counts as silent */
+        count = warnings(runner, "closed by Redis", 0.1);
+    assert_int_not_equal(count, 0);
+    seriatim_runner_free(runner);
+    strcpy(team_url, everybody);
+    shutdown(listener, SHUT_RDWR);
+    pthread_join(thread, NULL);
+    close(listener);
+}
+
 static double cpu_seconds(void)
 {
     struct rusage use;
@@ -249,6 +297,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_many_threads_do_all_jobs_in_order, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_a_push_is_taken_within_milliseconds, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_jobs_run_by_polling_without_channels, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_the_end_of_a_connection_is_noticed_behind_bytes, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_r_schedule_2_an_idle_runner_sends_few_commands, set_up, tear_down),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -146,11 +146,12 @@ void srt_channel_step(seriatim_runner *r, runner_channel *c)
     int64_t now = srt_clock_ms();
     size_t got = 0;
     channel_state was = c->state;
-    int status;
+    int status, has_ended;
     if (was == CHANNEL_OPEN && c->drained)
         return;
     status = was == CHANNEL_OPEN ? channel_read(r, c, &got) : channel_connect(c, now);
-    c->drained = was == CHANNEL_OPEN && got < RUNNER_READ;
+    has_ended = was == CHANNEL_OPEN && srt_transport_fd(c->transport) < 0; /* after bytes, which are taken first */
+    c->drained = was == CHANNEL_OPEN && got < RUNNER_READ && !has_ended;
     if (status == SERIATIM_AGAIN || (was == CHANNEL_OPEN && status == SERIATIM_OK && got == 0))
         return;
     now = srt_clock_ms();
@@ -166,7 +167,7 @@ void srt_channel_step(seriatim_runner *r, runner_channel *c)
             c->told &= !r->node->hears;
             srt_error_clear(&c->error); /* of an earlier refusal */
         }
-        r->unread |= got == RUNNER_READ;
+        r->unread |= got == RUNNER_READ || has_ended;
     }
     if (status != SERIATIM_OK)
         srt_channel_lost(r, c, now);

@@ -47,7 +47,7 @@ struct seriatim_runner {
     srt_wait_queue flushing; /* threads that wait for checkpoints; its own pipe is never opened */
     seriatim_flush *flushes; /* of these threads */
     int notified;
-    int unread;           /* the inbox was full: more may lie where poll does not see it */
+    int unread;           /* there is more to read, or an end, that poll may not see */
     int64_t sleeps_until; /* 0: awake */
 };
 
