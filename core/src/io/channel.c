@@ -107,8 +107,9 @@ int srt_channel_write(runner_channel *c)
             done += written;
     }
     srt_bytes_consume(&c->out, done);
-    if (status == SERIATIM_OK && (srt_transport_wants(c->transport) & SERIATIM_WANT_WRITE))
-        status = srt_transport_step(c->transport);
+    if (status == SERIATIM_OK &&
+        ((srt_transport_wants(c->transport) & SERIATIM_WANT_WRITE) || srt_transport_fd(c->transport) < 0))
+        status = srt_transport_step(c->transport); /* it may have ended behind the last byte */
     return status == SERIATIM_AGAIN ? SERIATIM_OK : status;
 }
 

@@ -233,7 +233,10 @@ int srt_transport_write(srt_transport *t, const void *data, size_t len, size_t *
 {
     int status = transport_get_ready(t);
     *written = 0;
-    return status != SERIATIM_OK || len == 0 ? status : transport_put(t, data, len, written);
+    if (status != SERIATIM_OK || len == 0)
+        return status;
+    status = transport_put(t, data, len, written);
+    return *written > 0 ? SERIATIM_OK : status; /* TLS sends several parts: some may be sent before the error */
 }
 
 int srt_transport_read(srt_transport *t, void *buf, size_t cap, size_t *got)

@@ -65,6 +65,7 @@ const seriatim_error *srt_transport_error(const srt_transport *t);
 /*
  * OK: *written of len bytes were taken, at least one unless len is 0. AGAIN: none. With wants
  * saying SERIATIM_WANT_WRITE and nothing left to write, wait and call step: TLS is holding bytes back.
+ * If the connection ends behind some of the bytes, they count as taken, and the next call gives the error.
  */
 int srt_transport_write(srt_transport *t, const void *data, size_t len, size_t *written);
 /* OK: *got bytes, at least one. Read until AGAIN before waiting. End of stream is IO. */
