@@ -12,6 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "failing.h"
 #include "model/stored.h"
 #include "peer.h"
 
@@ -242,6 +243,37 @@ static void test_r_reshard_4_a_pause_begins_anew_if_the_layout_is_another_one_be
     seriatim_client_free(c);
 }
 
+static char padding[64]; /* the namespace: its length decides at which request the buffer grows */
+
+/* Up to the commands that are tried before the layout is written. */
+static int ask_rights_with(const seriatim_options *options)
+{
+    static const char *const answers[] = {LAYOUT, "*1\r\n:1000\r\n", "*2\r\n$1\r\n0\r\n*0\r\n"};
+    static const seriatim_text three = {"3", 1};
+    seriatim_options padded = *options;
+    seriatim_client *c;
+    int i = 0, asks;
+    padded.ns = padding;
+    c = new_client(&padded, 2, "keep");
+    if (c && srt_client_connected(c, NULL, NULL, 0) == SERIATIM_OK &&
+        seriatim_action_begin(c, 0, SERIATIM_RESHARD, &three, 1) == SERIATIM_OK)
+        while (i < 3 && srt_client_status(c) == SERIATIM_AGAIN && says(c, answers[i]) == SERIATIM_OK)
+            i++;
+    asks = i == 3 && srt_client_status(c) == SERIATIM_AGAIN;
+    seriatim_client_free(c);
+    return asks;
+}
+
+static void test_every_allocation_before_the_layout_is_written_may_fail(void **state)
+{
+    size_t len;
+    (void)state;
+    for (len = 1; len < sizeof padding; len++) {
+        memset(padding, 'n', len);
+        assert_every_allocation_may_fail(ask_rights_with);
+    }
+}
+
 /* ---- A push while ids move --------------------------------------------------------------------- */
 
 /* An id that lies in shard 0 of 2 and in shard 1 of 3. */
@@ -262,6 +294,31 @@ static seriatim_client *client_of_a_cluster(void)
     srt_cluster_tick(&c->cluster, 1000);
     assert_int_equal(srt_client_connected(c, NULL, NULL, 0), SERIATIM_OK);
     return c;
+}
+
+/* It waits until a replica knows that the id has left its old shard. */
+static void test_a_client_that_is_freed_frees_calls_for_ids_that_have_moved(void **state)
+{
+    failing memory = {0};
+    seriatim_allocator mem = {failing_alloc, &memory};
+    seriatim_options options = {0};
+    seriatim_client *c;
+    seriatim_text id;
+    int number = 0;
+    (void)state;
+    options.allocator = &mem;
+    c = new_client(&options, 2, "keep");
+    id.data = foreign_id(&number);
+    id.len = strlen(id.data);
+    assert_int_equal(srt_client_connected(c, NULL, NULL, 0), SERIATIM_OK);
+    assert_int_equal(seriatim_action_begin(c, 0, SERIATIM_DELETE, &id, 1), SERIATIM_OK);
+    sends(c, 1, "seriatim:{Q}:layout");
+    hears_times(c, 1, MOVING);
+    sends(c, 1, "here");
+    hears_times(c, 1, "-ELSEWHERE moved 5000\r\n");
+    sends(c, 1, "ROLE");
+    seriatim_client_free(c);
+    assert_int_equal(memory.live, 0);
 }
 
 enum { TO_ONE_REDIS, TO_A_CLUSTER, OF_AN_OUTBOX, WITH_A_REPLICA };
@@ -509,6 +566,8 @@ int main(void)
         cmocka_unit_test(test_r_reshard_3_the_servers_turn_the_shards_if_replicas_are_stuck),
         cmocka_unit_test(test_r_reshard_4_a_pause_or_resume_behind_the_layout_is_told_to_new_shards),
         cmocka_unit_test(test_r_reshard_4_a_pause_begins_anew_if_the_layout_is_another_one_behind_it),
+        cmocka_unit_test(test_every_allocation_before_the_layout_is_written_may_fail),
+        cmocka_unit_test(test_a_client_that_is_freed_frees_calls_for_ids_that_have_moved),
         cmocka_unit_test(test_a_push_of_many_jobs_asks_for_ids_alone),
         cmocka_unit_test(test_a_push_goes_to_the_old_shard_if_an_id_is_there),
         cmocka_unit_test(test_the_question_for_ids_waits_until_its_shard_is_turned),

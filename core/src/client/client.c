@@ -77,6 +77,7 @@ void seriatim_client_free(seriatim_client *c)
     client_release(c);
     while (c->release_count > 0)
         c->releases[--c->release_count](c);
+    srt_client_forget_absences(c);
     srt_client_drop_early(c);
     srt_cluster_free(&c->cluster);
     seriatim_turns_free(c->own_turns);

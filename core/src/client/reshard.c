@@ -152,16 +152,15 @@ static int reshard_ask_replicas(seriatim_client *c, reshard_state *s, int kind)
 /* What is sent behind the new layout is tried before it: the user may lack the right to one of the two commands. */
 static int reshard_ask_rights(seriatim_client *c, reshard_state *s)
 {
-    srt_request *asked[2];
     size_t i;
-    asked[0] = srt_role_request(&c->cluster, s->peer);
-    asked[1] = srt_wait_request(&c->cluster, s->peer, 0, RESHARD_WAIT_MS); /* it waits for nothing */
     s->waiting = 2;
     for (i = 0; i < 2; i++) {
-        if (!asked[i])
+        srt_request *r = i == 0 ? srt_role_request(&c->cluster, s->peer)
+                                : srt_wait_request(&c->cluster, s->peer, 0, RESHARD_WAIT_MS); /* it waits for nothing */
+        if (!r)
             return srt_operator_nomem(c);
-        asked[i]->kind = RESHARD_RIGHT;
-        if (srt_client_send(c, asked[i]) != SERIATIM_OK)
+        r->kind = RESHARD_RIGHT;
+        if (srt_client_send(c, r) != SERIATIM_OK)
             return SERIATIM_NOMEM;
     }
     return SERIATIM_OK;
