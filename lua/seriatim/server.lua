@@ -42,7 +42,7 @@ function servers.new(options)
   self.is_restricted = options.queues ~= nil
   self.threads_count = options.threads and validate.integer("threads", options.threads, 1, 10000) or settings.threads_per_node
   self.workers = workers.chosen(nil, options.queues)
-  self.id = node.new_id()
+  self.id, self.pid = node.new_id(), native.getpid()
   self.threads, self.next_pulse, self.stop_requested = {}, 0, false
   return self
 end
@@ -61,6 +61,9 @@ end
 ---@param before fun()?
 ---@return seriatim.Server
 function Server:start(before)
+  if self.pid ~= native.getpid() then
+    error(errors.new("CLOSED", "the server belongs to the process that created it; create another one after fork"), 0)
+  end
   if self.runner then
     error(errors.new("CLOSED", "a server starts once"), 0)
   end

@@ -253,9 +253,10 @@ end)
 
 if suite.has_int64 then
   describe("a child of fork(2)", function()
+    local ffi = require "ffi"
+    ffi.cdef "int fork(void); int waitpid(int, int *, int); int getpid(void); void _exit(int);"
+
     it("knows itself, and touches nothing of its parent's", function()
-      local ffi = require "ffi"
-      ffi.cdef "int fork(void); int waitpid(int, int *, int); int getpid(void); void _exit(int);"
       local runner = assert(native.runner { url = "unix:///nowhere", id = "x", lease_ms = 2000, poll_ms = 50, threads = 1, scheduler = 0 })
       runner:worker { queue_name = "q" }
       assert(runner:start())
@@ -270,6 +271,21 @@ if suite.has_int64 then
       assert.equal(ffi.C.getpid(), native.getpid())
       assert.equal("table", type(runner:stats()))
       runner:close()
+    end)
+
+    it("F19 starts no server that its parent made", function()
+      seriatim.workers = { seriatim.worker { name = "Forked", perform = function() end } }
+      local server = require("seriatim.server").new { application = "./app.lua", threads = 1 }
+      seriatim.reset_settings()
+      local pid = ffi.C.fork()
+      if pid == 0 then
+        local started, raised = pcall(server.start, server)
+        local told = tostring(raised):find("CLOSED: .*; create another one after fork")
+        ffi.C._exit(not started and told and 0 or 1)
+      end
+      local status = ffi.new("int[1]")
+      assert.equal(pid, ffi.C.waitpid(pid, status, 0))
+      assert.equal(0, status[0])
     end)
   end)
 end

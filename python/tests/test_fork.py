@@ -351,6 +351,19 @@ def test_f19_a_server_is_its_processs_and_the_child_may_have_another(recorder: A
     runs(recorder)
 
 
+def test_f19_a_server_that_was_made_before_a_fork_does_not_start_in_the_child(recorder: Any) -> None:
+    server = seriatim.Server(workers=[recorder])
+
+    def start() -> bool:
+        with pytest.raises(seriatim.Closed, match="create another one after fork"):
+            server.start()
+        return server.stop()
+
+    assert codes([child(start)]) == [0]
+    server.start()
+    assert server.stop()
+
+
 def test_f19_a_child_that_ends_as_a_program_does_leaves_the_parents_server_alone(recorder: Any) -> None:
     server = serve(recorder)
     pid = os.fork()

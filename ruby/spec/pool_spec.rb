@@ -106,6 +106,19 @@ RSpec.describe "the pool of connections" do
     runs(recorder)
   end
 
+  it "F19: a server that was made before a fork does not start in the child", :forks do
+    server = Seriatim::Server.new(workers: [recorder])
+    pid = fork do
+      server.start
+      exit!(1)
+    rescue Seriatim::Closed => e
+      exit!(e.message.include?("create another one after fork") && server.stop ? 0 : 2)
+    end
+    expect(Process.wait2(pid).last.exitstatus).to eq(0)
+    server.start
+    expect(server.stop).to be(true)
+  end
+
   it "serves many threads over few connections" do
     Seriatim.client_pool_size = 2
     Seriatim.pool_timeout = 60

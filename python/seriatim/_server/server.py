@@ -134,8 +134,10 @@ class Server:
         Calls on_server_init, looks up the queues, then claims and runs. Returns when that has begun.
 
         Raises seriatim.Error when Redis does not answer or refuses a queue; seriatim.Invalid when a middleware, scheduler or splitter
-        is not callable: nothing has been started then.
+        is not callable: nothing has been started then. Closed: it was started before, or another process made it.
         """
+        if os.getpid() != self._pid:
+            raise Closed("the server belongs to the process that created it; create another one after fork")
         if self._started:
             raise Closed("a server starts once")
         pool.refuse_in_tests("a server")

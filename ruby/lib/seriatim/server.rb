@@ -76,7 +76,9 @@ module Seriatim
     # @return [self]
     # @raise [Invalid] a middleware, scheduler or splitter is not callable; nothing has been started then
     # @raise [Error] Redis does not answer or refuses a queue; nothing has been started then
+    # @raise [Closed] it was started before, or another process made it
     def start
+      raise Closed, "the server belongs to the process that created it; create another one after fork" if forked?
       raise Closed, "a server starts once" if @runner
 
       Seriatim.on_server_init&.call
@@ -165,7 +167,7 @@ module Seriatim
     # @return [Boolean]
     def stopping? = @stopping
 
-    # This process is a child that one of the server's threads forked.
+    # This process is a child of the one that made the server.
     # @api private
     def forked? = Native.generation != @generation
 
