@@ -65,6 +65,30 @@ RSpec.describe "the pool of connections" do
     expect(Dir.children("/proc/self/fd").size).to be <= before + Seriatim.client_pool_size
   end
 
+  # Ends the first of two threads that wait for the only connection, in the moment in which it comes back.
+  def end_first_waiter(pool)
+    waiting = nil
+    pool.with do
+      waiting = Array.new(2) do
+        thread = Thread.new { pool.with { true } }
+        thread.report_on_exception = false
+        eventually { thread.status == "sleep" }
+        thread
+      end
+      yield waiting.first
+    end
+    waiting.last.join(10)&.value
+  end
+
+  { "killed" => :kill.to_proc, "interrupted" => ->(thread) { thread.raise("async") } }.each do |name, ending|
+    it "gives the connection to another thread where the one that would get it is #{name}" do
+      Seriatim.client_pool_size = 1
+      Seriatim.pool_timeout = 60
+      pool = Seriatim.const_get(:Pool).current
+      20.times { expect(end_first_waiter(pool, &ending)).to be(true) }
+    end
+  end
+
   it "lets other threads run while one waits" do
     deaf do
       waiting = Thread.new { recorder.metrics }

@@ -124,6 +124,8 @@ module Seriatim
         Thread.handle_interrupt(Interrupts::UNMASKED) { @returned.wait(@lock, left) }
       end
       found
+    ensure
+      @returned.signal unless found # a connection may have been meant for this thread, which does not take it
     end
 
     def checkout(patience)
