@@ -89,6 +89,34 @@ RSpec.describe "the pool of connections" do
     end
   end
 
+  describe "that other settings have replaced" do
+    before do
+      Seriatim.client_pool_size = 1
+      Seriatim.pool_timeout = 2
+    end
+
+    let(:pool) { Seriatim.const_get(:Pool).current }
+
+    it "serves who waits when its connection comes back" do
+      waiting = nil
+      pool.with do
+        waiting = Thread.new { pool.with { true } }
+        waiting.report_on_exception = false
+        eventually { waiting.status == "sleep" }
+        Seriatim.pool_timeout = 30
+      end
+      expect(waiting.value).to be(true)
+      expect(pool.instance_variable_get(:@idle)).to eq([])
+    end
+
+    it "serves who has found it before" do
+      pool.with { true }
+      Seriatim.pool_timeout = 30
+      expect(pool.with { true }).to be(true)
+      expect(pool.instance_variable_get(:@made)).to eq(0)
+    end
+  end
+
   it "lets other threads run while one waits" do
     deaf do
       waiting = Thread.new { recorder.metrics }

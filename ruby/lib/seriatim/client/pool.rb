@@ -83,10 +83,14 @@ module Seriatim
       @made = 0
     end
 
-    # Closes what is idle now, and the rest when it comes back.
+    # Closes what is idle now, and the rest when it comes back. Calls that have begun with this pool, which may wait, end with it.
     def discard
-      @discarded = true
-      @idle.pop&.close until @idle.empty?
+      idle = @lock.synchronize do
+        @discarded = true
+        @made -= @idle.size
+        @idle.slice!(0..)
+      end
+      idle.each(&:close)
     end
 
     # Lends a connection to the block. Whatever ends the block, the connection comes back; one that was waiting for
@@ -141,16 +145,14 @@ module Seriatim
     end
 
     def checkin(connection)
-      return connection.close if @discarded
-
       kept = @lock.synchronize { keep(connection) }
       connection.close unless kept
     end
 
-    # @return [Boolean] false: enough others are open
+    # @return [Boolean] false: enough others are open, or none is to be
     def keep(connection)
       @returned.signal
-      return @idle.push(connection) && true if @idle.size < @kept
+      return @idle.push(connection) && true if !@discarded && @idle.size < @kept
 
       @made -= 1
       false
