@@ -579,6 +579,35 @@ describe("several processes", function()
     assert.equal(2, code)
   end)
 
+  it("R-PROCESS-2: are started again when one finds no Redis while another has served for a minute", function()
+    local server = start { more = [[
+      local function is_away()
+        local file = io.open("away")
+        return file and file:close()
+      end
+      seriatim.on_server_init(function()
+        if is_away() then error(require("seriatim.errors").new("IO", "away"), 0) end
+      end)
+      local is_supervisor = arg ~= nil
+      for _, word in ipairs(arg or {}) do is_supervisor = is_supervisor and word ~= "--parent" end
+      if is_supervisor then
+        local now_ms, later = native.now_ms, nil
+        native.now_ms = function()
+          later = later or is_away() and 60000
+          return now_ms() + (later or 0)
+        end
+      end
+    ]] }
+    local first, second = server:pids()[1], server:pids()[2]
+    shell:write("away", "")
+    os.execute("kill -KILL " .. first)
+    server:wait_for("crash process 1 %(pid %d+%) ended: exit 3")
+    os.remove(shell.folder .. "/away")
+    command.eventually(function() return select(2, server:log():gsub(" start node ", "")) == 3 end)
+    assert.is_true(command.is_alive(second))
+    assert.equal(0, server:stop())
+  end)
+
   it("are started again after longer and longer pauses when they end quickly", function()
     local server = start({ more = [[
       seriatim.on_server_init(function() note(native.getpid() .. " at " .. native.now_ms()); error("no database", 0) end)

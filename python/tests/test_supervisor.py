@@ -227,6 +227,43 @@ def test_it_starts_no_process_again_after_exit_codes_that_would_repeat(supervise
     assert "seriatim: no such shop" in output and code == 2
 
 
+AWAY = """
+import types
+from seriatim._server import supervisor
+
+later = 0  # seconds that the supervisor's clock is ahead
+
+def is_away():
+    return os.path.exists("away")
+
+def monotonic():
+    global later
+    later = later or (is_away() and supervisor.SECOND_LOOK)
+    return time.monotonic() + later
+
+supervisor.time = types.SimpleNamespace(monotonic=monotonic)
+
+@seriatim.on_server_init
+def look():
+    if is_away():
+        raise seriatim.ConnectionError("away")
+"""
+
+
+def test_r_process_2_a_process_that_finds_no_redis_is_started_again_while_another_has_served_for_long(
+    supervised: Supervised, tmp_path: Path
+) -> None:
+    server = supervised.start(more=AWAY)
+    first, second = pids(server)
+    (tmp_path / "away").touch()
+    os.kill(first, signal.SIGKILL)
+    server.wait_for(r"crash process 1 \(pid \d+\) ended: exit 3")
+    (tmp_path / "away").unlink()
+    eventually(lambda: server.log.count("start node") == 3)
+    assert is_alive(second)
+    assert server.stop() == 0
+
+
 FAILING = """
 from seriatim._server import supervisor
 supervisor.QUICK = 60  # a busy machine may take longer than 5 s to start a process

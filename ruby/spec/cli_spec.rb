@@ -221,6 +221,32 @@ RSpec.describe "the command", limit: 400 do
       expect(server.stop).to eq(0)
     end
 
+    # Redis is away while there is a file, from whose first look on the supervisor's clock is a minute ahead.
+    def app_without_redis
+      app(<<~RUBY)
+        def away? = File.exist?("\#{__dir__}/away")
+        Seriatim.on_server_init = -> { raise Seriatim::ConnectionError, "away" if away? }
+        Seriatim.const_get(:Supervisor).class_eval do
+          real = instance_method(:monotonic)
+          define_method(:monotonic) { (@later ||= (60 if away?)).to_i + real.bind_call(self) }
+        end
+      RUBY
+    end
+
+    it "R-PROCESS-2: starts a process that finds no Redis again while another one has served for a minute" do
+      server = Command.new("-r", app_without_redis, "-p", "2", env: { "TRACE" => trace_path })
+      (@commands ||= []) << server
+      eventually { server.log.scan("start node").size == 2 }
+      first, second = pids(server)
+      write("away", "")
+      Process.kill(:KILL, first)
+      server.wait_for(/crash process 1 \(pid \d+\) ended: exit 3/)
+      File.delete(File.join(@dir, "away"))
+      eventually { server.log.scan("start node").size == 3 }
+      expect(Process.kill(0, second)).to eq(1)
+      expect(server.stop).to eq(0)
+    end
+
     it "R-PROCESS-3: ends its processes when the supervisor dies" do
       server = start("-p", "2")
       eventually { Seriatim::Metrics.nodes.size == 2 }

@@ -113,7 +113,7 @@ function Supervisor:ended(child, pid, how, number)
   else
     log.error("crash", text)
   end
-  if how == "exit" and GIVE_UP[number] and lived < SECOND_LOOK then
+  if how == "exit" and GIVE_UP[number] and lived < SECOND_LOOK and not self:has_long_lived() then
     self.code = number
     self:stop()
     return
@@ -121,6 +121,16 @@ function Supervisor:ended(child, pid, how, number)
   local quick = lived < QUICK and (self.quick[child.place] or 0) + 1 or 0
   self.quick[child.place] = quick
   self.due[child.place] = seconds_now() + math.min(quick ^ 2, LONGEST_PAUSE)
+end
+
+---While such a process serves, the others may get what it got: an error of Redis passes, say.
+function Supervisor:has_long_lived()
+  for _, child in pairs(self.children) do
+    if seconds_now() - child.started >= SECOND_LOOK then
+      return true
+    end
+  end
+  return false
 end
 
 ---One that TERM itself ended had not begun to serve.

@@ -101,7 +101,7 @@ class Supervisor:
             _log.info("stop", text)
         else:
             _log.error("crash", text)
-        if code in GIVE_UP and lived < SECOND_LOOK:
+        if code in GIVE_UP and not any(map(is_long_lived, [child, *self._children])):
             self._code = code
             self._stop()
             return
@@ -143,6 +143,11 @@ class Supervisor:
         _native.write_stderr(f"seriatim: a second signal ended the server at once; killed: {pids}\n".encode())
         self._forward(signal.SIGKILL)
         os._exit(1)
+
+
+def is_long_lived(child: Child) -> bool:
+    """While such a process serves, the others may get what it got: an error of Redis passes, say."""
+    return time.monotonic() - child.started >= SECOND_LOOK
 
 
 def how(code: int) -> str:

@@ -9,6 +9,7 @@ module Seriatim
     QUICK = 5 # seconds: a process that ends sooner is started again only after a pause
     LONGEST_PAUSE = 30
     GIVE_UP = [2, 3].freeze # exit codes that a new start would only repeat: usage, no Redis
+    SECOND_LOOK = 60 # seconds: after so long those codes are a crash as any other
 
     Child = Struct.new(:place, :started, :quick)
 
@@ -91,11 +92,14 @@ module Seriatim
 
       text = "process #{child.place + 1} (pid #{pid}) ended: #{status.inspect[/pid \d+ (.*)>/, 1]}"
       status.success? ? Log.info("stop", text) : Log.error("crash", text) # the dashboard asked for the one
-      return give_up(status.exitstatus) if GIVE_UP.include?(status.exitstatus) && monotonic - child.started < 60
+      return give_up(status.exitstatus) if GIVE_UP.include?(status.exitstatus) && [child, *@children.values].none? { |each| long_lived?(each) }
 
       @quick[child.place] = monotonic - child.started < QUICK ? @quick[child.place] + 1 : 0
       @due[child.place] = monotonic + [@quick[child.place]**2, LONGEST_PAUSE].min
     end
+
+    # While such a process serves, the others may get what it got: an error of Redis passes, say.
+    def long_lived?(child) = monotonic - child.started >= SECOND_LOOK
 
     # One that TERM itself ended had not begun to serve.
     def note_code(status)
