@@ -21,7 +21,7 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from datetime import timedelta
 from typing import Any, Literal, TypeVar, cast, overload
 
-from . import _native
+from . import _native, _worker
 from ._client import validate
 from ._client.middlewares import is_async
 from ._definitions import Fold
@@ -135,7 +135,7 @@ class Events:
         Handles the events of the type no more: servers of this process claim none, let those that run finish, and hand the
         queue over to the servers of other processes that handle the type. What is enqueued stays. False: it has no handler.
         """
-        with _lock:
+        with _worker.events_lock:
             worker = self.worker(type)
             if worker not in event_workers:
                 return False
@@ -180,7 +180,7 @@ class Events:
         return made or self._types.setdefault(name, _new_worker(f"{self._name}:{name}"))  # the first of two threads makes it
 
     def _register(self, type: str, handler: Handler, options: dict[str, Any], back_off: Callable[[int], Any]) -> None:
-        with _lock:
+        with _worker.events_lock:
             worker = self.worker(type)
             if worker in event_workers:
                 raise Invalid(f"{worker.queue_name!r} has a handler already")

@@ -56,6 +56,9 @@ all_workers: list[type[Worker]] = []
 event_workers: list[type[Worker]] = []
 """Those of the types of events that have a handler in this process: every server of it runs them."""
 
+events_lock = threading.RLock()
+"""For those who change event_workers, and who give them to a server: it would get a worker twice."""
+
 _lock = threading.RLock()
 
 
@@ -259,12 +262,12 @@ def _forget_settings(cls: type[Worker]) -> None:
         _forget_settings(inheriting)
 
 
-def _new_lock() -> None:
-    global _lock
-    _lock = threading.RLock()
+def _new_locks() -> None:
+    global _lock, events_lock
+    _lock, events_lock = threading.RLock(), threading.RLock()
 
 
-os.register_at_fork(after_in_child=_new_lock)
+os.register_at_fork(after_in_child=_new_locks)
 
 
 class FunctionWorker(Generic[P, R]):

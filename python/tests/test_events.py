@@ -13,6 +13,7 @@ import pytest
 
 import seriatim
 import seriatim.web
+from seriatim._worker import event_workers
 from support import web
 from support.jobs import eventually, includes, serve, servers, worker
 
@@ -285,6 +286,40 @@ def test_r_event_9_a_server_of_other_queues_does_not_run_a_handler_that_on_serve
     other.perform_async([{"id": 1}])
     other.runs.get(timeout=60)
     assert (server.stats()["shards"], calls.qsize()) == (5, 0)
+
+
+def test_r_event_9_a_server_whose_start_ends_while_another_thread_adds_a_handler_gets_it_once(
+    events: Any, calls: Queue[Any], caplog: pytest.LogCaptureFixture
+) -> None:
+    raised: list[BaseException] = []
+
+    def add() -> None:
+        try:
+            events.on("Late", noting(calls, False))
+        except BaseException as error:
+            raised.append(error)
+
+    def look_up_shards(workers: list[Any]) -> list[Any]:
+        found = original_look(workers)
+        time.sleep(0.2 if server.running else 0)  # so that two would meet
+        return found
+
+    def serve_late() -> None:
+        adding.start()
+        eventually(lambda: event_workers or not adding.is_alive())
+        original_late()
+
+    server = seriatim.Server(workers=[worker("Other")])
+    servers.append(server)
+    original_look, original_late = server._look_up_shards, server._serve_late
+    server._look_up_shards, server._serve_late = look_up_shards, serve_late  # type: ignore[method-assign]
+    adding = threading.Thread(target=add)
+    server.start()
+    adding.join()
+    assert raised == []
+    assert "is not run" not in caplog.text
+    events.enqueue("Late", id=1, event="late")
+    assert call(calls)[0] == "late"
 
 
 def test_a_start_that_fails_has_started_nothing(events: Any, calls: Queue[Any], redis: Any) -> None:

@@ -226,6 +226,23 @@ RSpec.describe Seriatim::Events do
     expect([server.stats[:shards], calls.size]).to eq([5, 0])
   end
 
+  it "R-EVENT-9: a server whose start ends while another thread adds a handler gets it once" do
+    registered, added = Seriatim::Worker.of_events, nil
+    add = lambda do
+      added = Thread.new { events.on("Late") { |event, _| (calls << event) and true } }
+      sleep 0.001 while registered.empty? && added.alive?
+    end
+    server = Seriatim::Server.new(workers: [worker("Other")])
+    (@servers ||= []) << server
+    server.define_singleton_method(:look_up_shards) { |workers| super(workers).tap { sleep 0.2 if running? } } # so that two would meet
+    server.define_singleton_method(:serve_late) { [add.call, super()] }
+    server.start
+    expect(added.value).to be(events)
+    expect(log).not_to include("is not run")
+    events.enqueue("Late", id: 1, event: "late")
+    expect(call).to eq("late")
+  end
+
   it "has started nothing after a start that failed" do
     Seriatim.on_server_init = -> { events.on("Late") { true } }
     REDIS.call("RPUSH", "seriatim:{shop:Late}:layout", "a key of another type")

@@ -24,7 +24,7 @@ import weakref
 from collections.abc import Callable, Coroutine, Sequence
 from typing import Any, Literal
 
-from .. import _log, _native
+from .. import _log, _native, _worker
 from .._client import pool, redis_url, validate
 from .._client.connection import Connection
 from .._client.threads import Threads, in_threads
@@ -217,11 +217,12 @@ class Server:
 
     def _serve_late(self) -> None:
         """Handlers of events that another thread added while this started. Its call of `on` has returned, so errors are logged."""
-        for worker in self._event_workers():
-            try:
-                self._serve(worker)
-            except (Error, Invalid) as error:
-                _log.error("start", f"{_log.utf8(worker.queue_name)} is not run: {_log.describe(error)}")
+        with _worker.events_lock:
+            for worker in self._event_workers():
+                try:
+                    self._serve(worker)
+                except (Error, Invalid) as error:
+                    _log.error("start", f"{_log.utf8(worker.queue_name)} is not run: {_log.describe(error)}")
 
     def _event_workers(self) -> list[type[Worker]]:
         """The workers of events that this server is to run and does not run yet."""

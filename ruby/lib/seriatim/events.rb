@@ -1,7 +1,5 @@
 # frozen_string_literal: true
 
-require "monitor"
-
 module Seriatim
   # Delayed events: each type of event is a queue NAME:TYPE, whose handler ends an event by returning true.
   #
@@ -52,7 +50,7 @@ module Seriatim
 
     # Process-wide state: the objects by name.
     @named = {}
-    @lock = Monitor.new
+    @lock = Mutex.new
 
     class << self
       # @api private
@@ -63,9 +61,6 @@ module Seriatim
 
         @lock.synchronize { @named[text] ||= new(text) }
       end
-
-      # @api private
-      def synchronize(&block) = @lock.synchronize(&block)
 
       # @api private
       def registered?(worker) = Worker.of_events.include?(worker)
@@ -114,7 +109,7 @@ module Seriatim
       settings = { max_running: Validate.integer("max_running", max_running, 1..100), fold: fold,
                    max_retry_count: Validate.integer("attempts", attempts, 1..100) - 1 }
       back_off = back_off_of(retry_in)
-      Events.synchronize do
+      Worker.with_events do
         worker = worker(type)
         raise Invalid, "#{worker.queue_name.inspect} has a handler already" if Events.registered?(worker)
 
@@ -129,7 +124,7 @@ module Seriatim
     # over to the servers of other processes that handle the type. What is enqueued stays.
     # @return [Boolean] false: the type has no handler
     def off(type)
-      Events.synchronize do
+      Worker.with_events do
         worker = worker(type)
         Events.registered?(worker) ? Events.unregister(worker) && true : false
       end

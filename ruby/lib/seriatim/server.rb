@@ -227,10 +227,12 @@ module Seriatim
 
     # Handlers of events that another thread added while this started. Its call of `on` has returned, so errors are logged.
     def serve_late
-      event_workers.each do |worker|
-        serve(worker)
-      rescue Error, Invalid => e
-        Log.error("start", "#{worker.queue_name} is not run: #{Log.describe(e)}")
+      Worker.with_events do
+        event_workers.each do |worker|
+          serve(worker)
+        rescue Error, Invalid => e
+          Log.error("start", "#{worker.queue_name} is not run: #{Log.describe(e)}")
+        end
       end
     end
 

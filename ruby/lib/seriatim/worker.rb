@@ -1,5 +1,7 @@
 # frozen_string_literal: true
 
+require "monitor"
+
 module Seriatim
   # Extend a module with it and give it `perform`:
   #
@@ -32,6 +34,12 @@ module Seriatim
     # The workers of the types of events that have a handler in this process: every server of it runs them. Process-wide state.
     # @api private
     def self.of_events = @of_events ||= []
+
+    # For those who change of_events, and who give its workers to a server: it would get a worker twice.
+    @events_lock = Monitor.new
+
+    # @api private
+    def self.with_events(&block) = @events_lock.synchronize(&block)
 
     # The latest one with this queue, or nil.
     # @api private
