@@ -23,6 +23,7 @@ local errors = {}
 ---  CLOSED           used after it was closed, or in another process than the one that made it
 ---  UNDECODABLE      a payload that its worker's codec cannot read
 ---  NOMEM            no memory
+---  SYSTEM           raised: there is no thread or descriptor for a server that starts
 ---  OUTPUT           raised: the command cannot write what it prints
 ---  USAGE            raised: what the command line answers with exit code 2
 ---@class seriatim.Error

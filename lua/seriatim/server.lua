@@ -23,6 +23,11 @@ local settings = require "seriatim.settings"
 
 local unpack = table.unpack or unpack
 
+---The result. Redis has answered: an IO means that there is no thread or descriptor.
+local function must_have(first, kind, message)
+  return errors.must(first, kind == "IO" and "SYSTEM" or kind, message)
+end
+
 ---@class seriatim.Server
 ---@field id string the node's id, unique for ever
 ---@field stop_requested boolean an operator asked for it: the code that calls tick should stop the server
@@ -56,7 +61,7 @@ end
 
 ---Calls on_server_init, looks up the queues, then claims and runs; each thread calls on_thread_init in its own state. Raises what a
 ---hook raises, misuse or a usage error when a middleware, scheduler or splitter is none (nothing has been started then), and an error
----of seriatim when Redis does not answer.
+---of seriatim when Redis does not answer, or there is no thread or descriptor.
 ---before: called before the first claim (for the command, whose signals mean something else from then on).
 ---@param before fun()?
 ---@return seriatim.Server
@@ -106,9 +111,23 @@ function Server:start_runner(groups, scheduler)
   if self.before_claims then
     self.before_claims()
   end
-  self.runner:start()
-  for place, group in ipairs(thread_groups) do
-    self.threads[place] = self:start_thread(place, group)
+  self:start_threads(thread_groups)
+end
+
+function Server:start_threads(groups)
+  local started, raised = pcall(must_have, self.runner:start())
+  if not started then -- a stop would wait for it
+    self:close()
+    self.runner, self.closed = nil, nil
+    error(raised, 0)
+  end
+  for place, group in ipairs(groups) do
+    local made, thread = pcall(self.start_thread, self, place, group)
+    if not made then
+      self:stop(0)
+      error(thread, 0)
+    end
+    self.threads[place] = thread
   end
 end
 
@@ -134,7 +153,7 @@ function Server:start_thread(place, group)
     log_format = log.format,
   }, self.queues)
   local chunk_name = "=seriatim-" .. name
-  return errors.must(native.thread(host.CHUNK, chunk_name, package.path, package.cpath, unpack(arguments, 1, count)))
+  return must_have(native.thread(host.CHUNK, chunk_name, package.path, package.cpath, unpack(arguments, 1, count)))
 end
 
 -- ---- the heartbeat, in the state that made the server

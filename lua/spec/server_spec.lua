@@ -372,6 +372,42 @@ describe("a server", function()
     assert.same({}, assert(seriatim.nodes()))
   end)
 
+  it("raises an error that blames no Redis when there is no descriptor, and may be started again", function()
+    shell:write("app.lua", PLAIN)
+    shell:write("program.lua", [[
+      require("seriatim.server.application").load("./app.lua")
+      local native = require "seriatim.native"
+      local server = require("seriatim.server").new { application = "./app.lua", threads = 2 }
+      local function limit(soft)
+        os.execute(("n=0; while [ -e /proc/%d/fd/$n ]; do n=$((n + 1)); done; prlimit --pid %d --nofile=%s:"):format(
+          native.getpid(), native.getpid(), soft))
+      end
+      local _, raised = pcall(server.start, server, function() limit "$n" end)
+      limit "1024"
+      print(raised, server:stop())
+      print(server:start() == server, server:stop(30))
+    ]])
+    local script = shell:line({}):gsub("'[^']*seriatim%-lua'", "program.lua")
+    local output = command.output_of(("( %s ) 2> %s/err"):format(script, shell.folder))
+    assert.matches("^SYSTEM: cannot open a pipe: [^\n]-%s+true\ntrue%s+true", output)
+  end)
+
+  it("ends with exit code 1, and does not say that there is no Redis, when there is no thread", function()
+    shell:write("app.lua", PLAIN .. [[
+      local make, count = native.thread, 0
+      native.thread = function(...)
+        count = count + 1
+        if count == 2 then return nil, "IO", "Resource temporarily unavailable" end
+        return make(...)
+      end
+    ]])
+    local output, code = shell:run("-r", "app", "-c", "2")
+    assert.matches("FATAL [^\n]* exit Resource temporarily unavailable\n", output)
+    assert.is_nil(output:find("no Redis", 1, true))
+    assert.equal(1, code)
+    assert.same({}, assert(seriatim.nodes()))
+  end)
+
   it("may be run inside a program", function()
     push_many(queue(), 3)
     shell:write("app.lua", PLAIN)

@@ -6,6 +6,7 @@ import dataclasses
 import logging
 import multiprocessing
 import os
+import resource
 import signal
 import subprocess
 import sys
@@ -22,8 +23,60 @@ import pytest
 import seriatim
 from seriatim._server import server as server_module
 from seriatim._server.host import Host
-from support.jobs import drained, eventually, includes, runs, serve, worker
+from support.jobs import drained, eventually, includes, runs, serve, servers, worker
 from support.redis_server import RedisServer
+
+# ---- what the system lacks
+
+
+def test_a_start_that_gets_no_descriptor_blames_no_redis_and_may_be_tried_again() -> None:
+    recorder = worker("Descriptors")
+    server = seriatim.Server(workers=[recorder])
+    servers.append(server)
+    usual = resource.getrlimit(resource.RLIMIT_NOFILE)
+
+    def limit() -> None:
+        free = os.dup(0)
+        os.close(free)
+        resource.setrlimit(resource.RLIMIT_NOFILE, (free, usual[1]))
+
+    server._before_claims = limit
+    try:
+        with pytest.raises(seriatim.Error, match="^cannot open a pipe: ") as raised:
+            server.start()
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, usual)
+    assert raised.type is seriatim.Error
+    assert server.stop(0) and not server.running
+    server._before_claims = lambda: None
+    server.start()
+    recorder.perform_async([{"id": 1}])
+    runs(recorder)
+
+
+async def awaits(payloads_by_id: Any, batch: Any) -> None:
+    """The perform of a worker whose server has no threads but for the loop."""
+
+
+@pytest.mark.parametrize(("name", "perform"), [("seriatim-host-2", None), ("seriatim-heartbeat", None), ("seriatim-loop", awaits)])
+def test_a_start_that_gets_only_some_of_its_threads_leaves_none_of_them(name: str, perform: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    begin = threading.Thread.start
+
+    def start(thread: threading.Thread) -> None:
+        if thread.name == name:
+            raise RuntimeError("can't start new thread")
+        begin(thread)
+
+    monkeypatch.setattr(threading.Thread, "start", start)
+    server = seriatim.Server(workers=[worker("Threads", perform)], threads=3)
+    with pytest.raises(seriatim.Error, match="^can't start new thread$"):
+        server.start()
+    server.stop()
+    assert not server.running
+    assert seriatim.nodes() == []
+    names = ("seriatim-host", "seriatim-heartbeat", "seriatim-loop")
+    eventually(lambda: not [thread for thread in threading.enumerate() if thread.name.startswith(names)])
+
 
 # ---- hooks
 

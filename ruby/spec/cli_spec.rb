@@ -113,6 +113,17 @@ RSpec.describe "the command", limit: 400 do
     end
   end
 
+  it "has exit code 1, and does not say that there is no Redis, where there is no thread for a server" do
+    path = app(<<~RUBY)
+      Seriatim.const_get(:Native)::Runner.class_eval do
+        def start = raise(Seriatim::ConnectionError, "cannot start a thread: Resource temporarily unavailable")
+      end
+    RUBY
+    output, code = Command.run("-r", path)
+    expect([output, code]).to match([/cannot start a thread: Resource temporarily unavailable \(Seriatim::Error\)/, 1])
+    expect(output).not_to include("no Redis")
+  end
+
   describe "signals" do
     it "R-SIGNAL-1: completes what runs and leaves what is queued at TERM" do
       server = start("-c", "1", env: { "SLEEP" => "5" })

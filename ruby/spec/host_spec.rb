@@ -48,6 +48,38 @@ RSpec.describe "the server's threads" do
     end
   end
 
+  # What the block raises while no descriptor is free.
+  def without_descriptors
+    limits = Process.getrlimit(:NOFILE)
+    yield -> { Process.setrlimit(:NOFILE, File.open(File::NULL, &:fileno), limits.last) }
+    nil
+  rescue Seriatim::Error => e
+    e
+  ensure
+    Process.setrlimit(:NOFILE, *limits)
+  end
+
+  it "a start that gets no descriptor raises an error that blames no Redis, and may be tried again" do
+    recorder = worker("Descriptors")
+    server = Seriatim::Server.new(workers: [recorder])
+    (@servers ||= []) << server
+    error = without_descriptors { |limit| server.start(&limit) }
+    expect(error).to be_instance_of(Seriatim::Error).and have_attributes(message: start_with("cannot open a pipe: "))
+    expect([server.stop(0), server.running?, Seriatim::Server.running]).to eq([true, false, []])
+    server.start
+    recorder.perform_async([{ id: 1 }])
+    runs(recorder)
+  end
+
+  it "a start that gets only some of its threads raises an error, and leaves none of them" do
+    server = Seriatim::Server.new(workers: [worker("Threads")], threads: 3)
+    hosts = 0
+    server.define_singleton_method(:spawn) { |host| (hosts += 1) == 3 ? raise(ThreadError, "can't create Thread") : super(host) }
+    expect { server.start }.to raise_error(Seriatim::Error, "can't create Thread")
+    expect([server.stop, server.running?, Seriatim::Server.running, Seriatim::Metrics.nodes]).to eq([false, false, [], []])
+    expect(Thread.list.map(&:name).grep(/seriatim/)).to eq([])
+  end
+
   it "F9 a job that kills every other thread leaves a server that works" do
     recorder = worker("Killer", shards_count: 1) do |payloads, _|
       Thread.list.each { |thread| thread.kill if thread.name&.start_with?("seriatim") && thread != Thread.current } if payloads.key?("kill")

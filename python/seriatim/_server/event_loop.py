@@ -29,8 +29,14 @@ class LoopThread:
         with self._lock:
             if self._loop is None:
                 self._loop = asyncio.new_event_loop()
-                self._thread = threading.Thread(target=self._run, name="seriatim-loop", daemon=True)
-                self._thread.start()
+                thread = threading.Thread(target=self._run, name="seriatim-loop", daemon=True)
+                try:
+                    thread.start()
+                except RuntimeError:  # there are no more threads
+                    self._loop.close()
+                    self._loop = None
+                    raise
+                self._thread = thread
             return self._loop
 
     def wait(self, coroutine: Coroutine[Any, Any, T]) -> T:

@@ -28,7 +28,7 @@ from .. import _log, _native, _worker
 from .._client import pool, redis_url, validate
 from .._client.connection import Connection
 from .._client.threads import Threads, in_threads
-from .._errors import Closed, Error, Invalid
+from .._errors import Closed, ConnectionError, Error, Invalid
 from .._settings import settings
 from .._version import __version__
 from .._worker import Worker, event_workers
@@ -133,8 +133,9 @@ class Server:
         """
         Calls on_server_init, looks up the queues, then claims and runs. Returns when that has begun.
 
-        Raises seriatim.Error when Redis does not answer or refuses a queue; seriatim.Invalid when a middleware, scheduler or splitter
-        is not callable: nothing has been started then. Closed: it was started before, or another process made it.
+        Raises seriatim.Error when Redis does not answer or refuses a queue, or there is no thread or descriptor; seriatim.Invalid when
+        a middleware, scheduler or splitter is not callable: nothing has been started then. Closed: it was started before, or another
+        process made it.
         """
         if os.getpid() != self._pid:
             raise Closed("the server belongs to the process that created it; create another one after fork")
@@ -268,12 +269,20 @@ class Server:
         sources = self._sources(groups, schedulers)
         self._threads = Threads("seriatim-thread")
         self._before_claims()
-        self._runner.start()
+        try:
+            self._runner.start()
+        except ConnectionError as error:  # Redis has answered; it is a thread or a descriptor that is missing
+            self._runner.close()
+            raise Error(str(error)) from None
         self._started = True
         self._moved = time.monotonic()
         self._heartbeat_thread = threading.Thread(target=self._heartbeat_loop, name="seriatim-heartbeat", daemon=True)
-        self._heartbeat_thread.start()
-        self._start_hosts(sources, groups is not None)
+        try:
+            self._heartbeat_thread.start()
+            self._start_hosts(sources, groups is not None)
+        except (RuntimeError, OSError) as error:  # there are no more threads or descriptors
+            self.stop(0)
+            raise Error(str(error)) from None
 
     def _native_runner(self, threads: int, scheduler: Scheduler) -> _native.Runner:
         description = f"{socket.gethostname()} pid {self._pid} python {platform.python_version()} seriatim {__version__}"
@@ -309,8 +318,8 @@ class Server:
         self._host_done.append(lambda: not thread.is_alive())
 
     def _start_async_host(self, source: Source) -> None:
-        host = AsyncHost(self, source, self._threads_count)
-        ended = asyncio.run_coroutine_threadsafe(host.run(), self._loop_thread.loop)
+        host, loop = AsyncHost(self, source, self._threads_count), self._loop_thread.loop
+        ended = asyncio.run_coroutine_threadsafe(host.run(), loop)
         self._host_done.append(ended.done)
 
     # ---- for executions
@@ -401,7 +410,8 @@ class Server:
 
     def _close(self) -> None:
         self._ended.set()
-        self._heartbeat_thread.join(1)
+        if self._heartbeat_thread.ident is not None:
+            self._heartbeat_thread.join(1)
         self._threads.shutdown(wait=False, cancel_futures=True)
         self._loop_thread.close(1)
         self._log_events()

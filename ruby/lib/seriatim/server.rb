@@ -75,7 +75,7 @@ module Seriatim
     # @yield before the first claim (for the command, whose signals mean something else from then on)
     # @return [self]
     # @raise [Invalid] a middleware, scheduler or splitter is not callable; nothing has been started then
-    # @raise [Error] Redis does not answer or refuses a queue; nothing has been started then
+    # @raise [Error] Redis does not answer or refuses a queue, or there is no thread or descriptor; nothing has been started then
     # @raise [Closed] it was started before, or another process made it
     def start
       raise Closed, "the server belongs to the process that created it; create another one after fork" if forked?
@@ -90,13 +90,9 @@ module Seriatim
       Health.check(@url)
       @groups = Splitters.groups(@splitter, @shards, @threads_count)
       @schedulers = [@scheduler, *Array.new((@groups || [nil]).size - 1) { Schedulers.build }]
-      @runner = native_runner
-      hosts = split
-      yield if block_given?
-      @runner.start
+      hosts = start_runner { yield if block_given? }
       Server.running << self
-      @heartbeat_thread = Thread.new { heartbeat_loop }
-      hosts.each { |host| spawn(host) }
+      start_threads(hosts)
       serve_late
       Log.info("start", "node #{@id} with #{@threads.size} threads runs #{@workers.map(&:queue_name).join(", ")} on #{@redacted_url}")
       self
@@ -265,6 +261,33 @@ module Seriatim
       connection&.close
     end
 
+    # A runner that did not start is forgotten: a stop would wait for it.
+    def start_runner
+      @runner = native_runner
+      hosts = split
+      yield
+      @runner.start
+      started = true
+      hosts
+    rescue ConnectionError => e # Redis has answered; it is a thread or a descriptor that is missing
+      raise Error, e.message
+    ensure
+      forget_runner unless started
+    end
+
+    def forget_runner
+      @runner&.close
+      @runner = nil
+    end
+
+    def start_threads(hosts)
+      @heartbeat_thread = Thread.new { heartbeat_loop }
+      hosts.each { |host| spawn(host) }
+    rescue ThreadError => e # there are no more
+      stop(0)
+      raise Error, e.message
+    end
+
     def native_runner
       milliseconds = [Seriatim.lease_time, Seriatim.poll_interval].map { |seconds| (seconds * 1000).to_i }
       threads = @groups ? @groups.size : @threads_count
@@ -384,8 +407,8 @@ module Seriatim
     def close
       @closed = true
       Server.running.delete(self)
-      @heartbeat_thread.wakeup if @heartbeat_thread.alive?
-      @heartbeat_thread.join(1)
+      @heartbeat_thread.wakeup if @heartbeat_thread&.alive?
+      @heartbeat_thread&.join(1)
     rescue ThreadError
       nil # it ended just now
     ensure
