@@ -403,13 +403,16 @@ describe("seriatim.web", function()
 
   it("says 500 and no more when the role cannot be told, and lets nobody in", function()
     local text = logged(function()
-      for _, role in ipairs { function() error("secret") end, function() return "root" end, function() return 1 end } do
+      local wrong = { function() error("secret") end, function() return "root" end, function() return 1 end, function() return false end }
+      for _, role in ipairs(wrong) do
         local answer = safe(get(dashboard { role = role }, "/jobs/api/v1/stats"))
         assert.same({ 500, '{"error":"internal error"}' }, { answer.status, answer.body })
       end
     end)
     assert.matches("secret", text)
-    assert.matches("role's result must be viewer, operator, admin, consumer or nil", text)
+    for _, given in ipairs { "'root' %(string%)", "false %(boolean%)" } do
+      assert.matches("role's result must be viewer, operator, admin, consumer or nil, not " .. given, text)
+    end
   end)
 
   it("F15 answers 503 without Redis, serves the page, and goes on when it is back", function()

@@ -665,7 +665,7 @@ def test_what_the_application_raises_is_500_without_details(mounted: Mounted) ->
     def broken(*words: Any) -> Any:
         raise RuntimeError(MARK)
 
-    for settings in ({"role": broken}, {"role": lambda _: "root"}, {"redact": broken}, {"redact": lambda *words: 1}):
+    for settings in ({"role": broken}, {"role": lambda _: "root"}, {"role": lambda _: False}, {"redact": broken}, {"redact": lambda *words: 1}):
         answer = mounted(**settings).get("/api/web/W/range_by_id?min=-&max=%2B")
         assert (answer.status, answer.json) == (500, {"error": "internal error"})
         assert answer.headers["Cache-Control"] == "no-store" and answer.headers["X-Content-Type-Options"] == "nosniff"

@@ -392,11 +392,12 @@ RSpec.describe "Seriatim::Web", :core do
     end
 
     it "says 500 and no more when the role cannot be told, and lets nobody in" do
-      [->(_) { raise "secret" }, ->(_) { "root" }, ->(_) { 1 }].each do |hook|
+      [->(_) { raise "secret" }, ->(_) { "root" }, ->(_) { 1 }, ->(_) { false }].each do |hook|
         answer = safe(get("/jobs/api/v1/stats", app: dashboard(role: hook)))
         expect([answer.status, answer.body]).to eq([500, '{"error":"internal error"}'])
       end
-      expect(log).to include("secret", "role must be viewer, operator, admin, consumer or nil")
+      refused = ['"root" (String)', "1 (Integer)", "false (FalseClass)"]
+      expect(log).to include("secret", *refused.map { |given| "role must be viewer, operator, admin, consumer or nil, not #{given}" })
     end
 
     it "F15 is a 503 without Redis, serves the page, and goes on when it is back" do

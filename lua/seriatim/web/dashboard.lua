@@ -133,7 +133,7 @@ local function role_of(self, request, path)
     return ROLES.admin
   end
   local role = self.role(request)
-  if not role then
+  if role == nil then
     return NOBODY
   end
   return ROLES[role] or validate.refuse("role's result", "viewer, operator, admin, consumer or nil", role)

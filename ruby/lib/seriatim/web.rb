@@ -270,7 +270,7 @@ module Seriatim
       return ROLES.fetch(:admin) unless @role
 
       word = @role.call(env)
-      ROLES.fetch(word&.to_sym) { Validate.refuse("role", "#{ROLES.keys.compact.join(", ")} or nil", word) }
+      ROLES.fetch(word.respond_to?(:to_sym) ? word.to_sym : word) { Validate.refuse("role", "#{ROLES.keys.compact.join(", ")} or nil", word) }
     end
 
     MAIN = new
