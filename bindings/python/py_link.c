@@ -71,11 +71,11 @@ PyObject *spy_link_begun(spy_link *self, int status, PyObject *(*read)(const spy
 
 /* ---- Going on with what was begun ------------------------------------------------------------ */
 
-/* A link without a socket may have to ask the resolver, which blocks: that step goes without the GIL. */
+/* The resolver blocks: a step that may ask it goes without the GIL. */
 static int link_step(spy_link *self)
 {
     int status;
-    if (seriatim_link_fd(self->link) >= 0)
+    if (!srt_link_may_resolve(self->link))
         return seriatim_link_step(self->link);
     Py_BEGIN_ALLOW_THREADS status = seriatim_link_step(self->link);
     Py_END_ALLOW_THREADS return status;
@@ -172,6 +172,13 @@ static PyObject *link_result_method(PyObject *object, PyObject *ignored)
     seriatim_client *client = spy_link_client(self);
     (void)ignored;
     return client ? link_result(self, srt_client_status(client)) : NULL;
+}
+
+static PyObject *link_may_resolve(PyObject *object, PyObject *ignored)
+{
+    seriatim_link *link = link_idle((spy_link *)object);
+    (void)ignored;
+    return link ? PyBool_FromLong(srt_link_may_resolve(link)) : NULL;
 }
 
 static PyObject *link_fileno(PyObject *object, PyObject *ignored)
@@ -536,6 +543,7 @@ static PyMethodDef link_methods[] = {
     {"change", spy_link_change, METH_NOARGS, NULL},
     {"drive", FAST(link_drive_method), METH_FASTCALL | METH_KEYWORDS, NULL},
     {"step", link_step_method, METH_NOARGS, NULL},
+    {"may_resolve", link_may_resolve, METH_NOARGS, NULL},
     {"result", link_result_method, METH_NOARGS, NULL},
     {"fileno", link_fileno, METH_NOARGS, NULL},
     {"wants", link_wants, METH_NOARGS, NULL},

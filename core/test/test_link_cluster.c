@@ -14,6 +14,7 @@
 
 #include "io/link.h"
 #include "link_fixture.h"
+#include "lookups.h"
 #include "port.h"
 #include "redis_cluster.h"
 
@@ -182,6 +183,26 @@ static void test_a_push_follows_slots_that_have_moved(void **state)
     seriatim_link_free(link);
 }
 
+/* A master may be found, wanted or lost in any step, also while others are connected. */
+static void test_a_link_connects_to_a_master_only_in_a_step_of_which_it_said_so(void **state)
+{
+    seriatim_link *link = link_to_queue(cluster.url, "looked-up", SHARDS, "list");
+    int first = 0, again = 0;
+    size_t i;
+    (void)state;
+    link_begin_jobs(link, "a", 0, JOBS, 1 << 30);
+    assert_int_equal(drive_and_count_lookups(link, &first), SERIATIM_OK);
+    assert_true(first >= CLUSTER_MASTERS);
+    for (i = 0; i < CLUSTER_MASTERS; i++)
+        cluster_do(&cluster, i, "CLIENT KILL TYPE normal");
+    poll(NULL, 0, 100);
+    link_begin_jobs(link, "b", JOBS, JOBS, 1 << 30);
+    assert_int_equal(drive_and_count_lookups(link, &again), SERIATIM_OK);
+    assert_true(again >= CLUSTER_MASTERS);
+    assert_int_equal(waiting("looked-up", 1), 2 * JOBS);
+    seriatim_link_free(link);
+}
+
 static void test_masters_that_forget_their_scripts_are_taught_again(void **state)
 {
     seriatim_link *link = link_to_queue(cluster.url, "flushed", SHARDS, "list");
@@ -319,6 +340,7 @@ int main(void)
         cmocka_unit_test(test_a_server_that_is_no_cluster_is_refused),
         cmocka_unit_test(test_a_push_waits_for_a_slot_that_is_half_moved),
         cmocka_unit_test(test_a_push_follows_slots_that_have_moved),
+        cmocka_unit_test(test_a_link_connects_to_a_master_only_in_a_step_of_which_it_said_so),
         cmocka_unit_test(test_masters_that_forget_their_scripts_are_taught_again),
         cmocka_unit_test(test_each_master_is_asked_for_its_replicas),
         cmocka_unit_test(test_a_failover_by_command),

@@ -11,8 +11,6 @@
 #include <stdint.h>
 #include <cmocka.h>
 
-#include <dlfcn.h>
-#include <netdb.h>
 #include <poll.h>
 #include <pthread.h>
 #include <signal.h>
@@ -23,9 +21,11 @@
 
 #include "failing.h"
 #include "io/link.h"
+#include "lookups.h"
 #include "port.h"
 #include "base/system.h"
 #include "sentinel_fixture.h"
+#include "seriatim/binding/client.h"
 
 /* ---- Scripted sentinels --------------------------------------------------------------------- */
 
@@ -106,26 +106,6 @@ static void test_a_silent_sentinel_costs_half_a_second(void **state)
     stop_process(&redis);
 }
 
-typedef int lookup(const char *host, const char *port, const struct addrinfo *hints, struct addrinfo **found);
-
-/*
- * In the place of the C library's, for the name "two.test": 127.0.0.2, where nobody listens, then 127.0.0.1. On most
- * machines "localhost" is such a name: ::1, then 127.0.0.1.
- */
-int getaddrinfo(const char *host, const char *port, const struct addrinfo *hints, struct addrinfo **found)
-{
-    struct addrinfo *second;
-    lookup *real;
-    int code;
-    *(void **)&real = dlsym(RTLD_NEXT, "getaddrinfo");
-    if (!host || strcmp(host, "two.test") != 0)
-        return real(host, port, hints, found);
-    code = real("127.0.0.2", port, hints, found);
-    if (code == 0 && (code = real("127.0.0.1", port, hints, &second)) == 0)
-        (*found)->ai_next = second;
-    return code;
-}
-
 static void test_a_sentinel_is_asked_at_the_second_address_of_its_name(void **state)
 {
     redis_node redis = start_process(PLAIN_REDIS);
@@ -155,6 +135,65 @@ static void test_a_sentinel_that_no_address_of_its_name_reaches_is_an_error(void
     assert_string_equal(sentinel_message(link),
                         "cannot connect to master mymaster: no sentinel names it: two.test:1: Connection refused");
     seriatim_link_free(link);
+}
+
+/* A host whose threads share a lock must know it: the lookup of a name takes as long as the resolver does. */
+static void test_a_link_says_before_each_step_whether_it_may_look_up_a_name(void **state)
+{
+    redis_node redis = start_process(PLAIN_REDIS);
+    scripted silent, good;
+    seriatim_link *link;
+    char url[256];
+    int lookups = 0;
+    (void)state;
+    start_scripted(&silent, 1, 0, 0);
+    start_scripted(&good, 0, redis.port, redis.port);
+    snprintf(url, sizeof url, "redis+sentinel://127.0.0.1:%d,two.test:%d/mymaster", silent.port, good.port);
+    link = sentinel_link(url);
+    sentinel_begin_push(link, 0, 10, 0, 0);
+    assert_int_equal(step_and_count_lookups(link, &lookups), SERIATIM_AGAIN);
+    assert_int_equal(lookups, 1);
+    assert_true(seriatim_link_fd(link) >= 0);
+    assert_int_equal(srt_link_may_resolve(link), 1); /* the second sentinel has a name */
+    assert_int_equal(drive_and_count_lookups(link, &lookups), SERIATIM_OK);
+    assert_true(lookups >= 3); /* the sentinels and the master */
+    assert_int_equal(kill(redis.redis.pid, SIGSTOP), 0);
+    sentinel_begin_push(link, 10, 10, 0, 0);
+    assert_int_equal(srt_link_may_resolve(link), 0);
+    assert_int_equal(step_and_count_lookups(link, &lookups), SERIATIM_AGAIN);
+    assert_int_equal(srt_link_may_resolve(link), 0); /* it waits for the answer */
+    assert_int_equal(kill(redis.redis.pid, SIGCONT), 0);
+    assert_int_equal(drive_and_count_lookups(link, &lookups), SERIATIM_OK);
+    seriatim_link_free(link);
+    stop_scripted(&silent);
+    stop_scripted(&good);
+    stop_process(&redis);
+}
+
+/* The step that sees the end of the connection was said to look up nothing. */
+static void test_a_link_whose_idle_connection_was_closed_looks_its_host_up_in_the_next_step(void **state)
+{
+    redis_node redis = start_process(PLAIN_REDIS);
+    seriatim_link *link;
+    char url[64];
+    int lookups = 0;
+    (void)state;
+    snprintf(url, sizeof url, "redis://two.test:%d", redis.port);
+    link = sentinel_link(url);
+    sentinel_push(link, 0, 10, 0, 0);
+    freeReplyObject(command_at(redis.port, "CLIENT KILL TYPE normal"));
+    nap_ms(100);
+    sentinel_begin_push(link, 10, 10, 0, 0);
+    assert_int_equal(srt_link_may_resolve(link), 0);
+    assert_int_equal(step_and_count_lookups(link, &lookups), SERIATIM_AGAIN);
+    assert_int_equal(lookups, 0);
+    assert_int_equal(srt_link_may_resolve(link), 1);
+    assert_int_equal(seriatim_link_timeout_ms(link), 0);
+    assert_int_equal(drive_and_count_lookups(link, &lookups), SERIATIM_OK);
+    assert_true(lookups > 0);
+    assert_int_equal(payloads_waiting_at(redis.port), 20);
+    seriatim_link_free(link);
+    stop_process(&redis);
 }
 
 /* A sentinel that has not heard the news names a replica; later it names the master. */
@@ -260,6 +299,8 @@ int main(void)
         cmocka_unit_test(test_a_silent_sentinel_costs_half_a_second),
         cmocka_unit_test(test_a_sentinel_is_asked_at_the_second_address_of_its_name),
         cmocka_unit_test(test_a_sentinel_that_no_address_of_its_name_reaches_is_an_error),
+        cmocka_unit_test(test_a_link_says_before_each_step_whether_it_may_look_up_a_name),
+        cmocka_unit_test(test_a_link_whose_idle_connection_was_closed_looks_its_host_up_in_the_next_step),
         cmocka_unit_test(test_a_replica_is_not_taken),
         cmocka_unit_test(test_a_master_that_no_sentinel_names_is_an_error),
         cmocka_unit_test(test_every_allocation_of_a_link_may_fail),

@@ -236,10 +236,12 @@ class Link:
         """Waits for the end of what was begun, without the GIL; returns its result or raises its failure."""
     def step(self) -> bool:
         """Goes on without waiting; True when what was begun has ended, well or not."""
+    def may_resolve(self) -> bool:
+        """May the next step ask the resolver, which blocks? Then step elsewhere than on an event loop."""
     def result(self) -> Any:
         """After the end: the result, or raises the failure."""
     def fileno(self) -> int:
-        """-1: there is no socket now; wait for the timeout, and step elsewhere than on an event loop: it may ask the resolver."""
+        """-1: there is no socket now; wait for the timeout."""
     def wants(self) -> int:
         """Bits: 1 to read, 2 to write."""
     def timeout(self) -> float | None:

@@ -167,7 +167,7 @@ def deliveries(node: Any) -> None:
 def lives(redis: RedisServer) -> None:
     closed = link(redis)
     closed.close()
-    after_the_end(closed, "nodes", "queues", "health", "step", "result", "drive", "fileno", "wants", "timeout")
+    after_the_end(closed, "nodes", "queues", "health", "step", "result", "drive", "may_resolve", "fileno", "wants", "timeout")
     closed.close()
     with runner(redis) as node:
         thread = threading.Thread(target=raises, args=(_errors.Closed, node.take, 0))
@@ -210,7 +210,7 @@ def stepped(one: Any, queue: int) -> None:
     """As an event loop drives it; and a wait that ends early."""
     one.push(queue, jobs(row(b"s")), 0, 1.0)
     while not one.step():
-        one.fileno(), one.wants(), one.timeout()
+        one.may_resolve(), one.fileno(), one.wants(), one.timeout()
         time.sleep(0.001)
     one.result()
     one.url

@@ -1,6 +1,7 @@
 # frozen_string_literal: true
 
 require_relative "spec_helper"
+require_relative "support/command"
 
 # One real sentinel, a master and its replica.
 RSpec.describe "redis+sentinel://" do
@@ -37,6 +38,24 @@ RSpec.describe "redis+sentinel://" do
     # It is named at each connection, so more than once if one was lost.
     eventually { log.scan(/the master is 127.0.0.1:(\d+)/).flatten.chunk_while { |a, b| a == b }.map(&:first) == @ports.first(2).map(&:to_s) }
     expect(server.stop(30)).to be(true)
+  end
+
+  it "lets other threads run while the name of the next sentinel is looked up" do
+    Dir.mktmpdir do |folder|
+      library = File.join(folder, "slow_resolver.so")
+      source = File.expand_path("../../spec/support/slow_resolver.c", __dir__)
+      expect(system(ENV.fetch("CC", "cc"), "-shared", "-fPIC", source, "-o", library)).to be(true)
+      silent = TCPServer.new("127.0.0.1", 0)
+      env = { **Command::NEUTRAL, "LD_PRELOAD" => [ENV.fetch("LD_PRELOAD", nil), library].compact.join(" "), "SLOW_RESOLVER_MS" => "4000" }
+      url = "redis+sentinel://127.0.0.1:#{silent.addr[1]},slow.test:1/jobs"
+      output, status = Open3.capture2e(env, *Command::RUBY, File.join(__dir__, "support/looking_up.rb"), url)
+      expect(status.success?).to be(true), output
+      message, longest = output.lines(chomp: true)
+      expect(message).to include("no answer in 500 ms; slow.test:1: ")
+      expect(longest.to_f).to be < 3
+    ensure
+      silent&.close
+    end
   end
 
   it "refuses a URL without the master's name" do

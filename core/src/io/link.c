@@ -339,6 +339,7 @@ static void link_watch(seriatim_link *link)
 
 int seriatim_link_step(seriatim_link *link)
 {
+    link->may_resolve = srt_link_may_resolve(link);
     link_before_begin(link);
     if (srt_client_status(link->client) != SERIATIM_AGAIN)
         return srt_client_status(link->client);
@@ -382,6 +383,21 @@ int seriatim_link_fd(const seriatim_link *link)
     if (awaited)
         return srt_transport_fd(awaited);
     return link_watches(link) ? srt_watch_fd(&link->watch) : -1;
+}
+
+/* A socket that connects may be that of one sentinel of several, or of a sentinel that names the master. */
+int srt_link_may_resolve(const seriatim_link *link)
+{
+    const srt_cluster *cl = &link->client->cluster;
+    size_t i;
+    if (link->subscriber.connecting || seriatim_link_fd(link) < 0)
+        return 1;
+    for (i = 0; i < cl->peer_count; i++) {
+        const link_way *way = cl->peers[i]->io;
+        if (way && way->phase != LINK_DOWN ? way->phase == LINK_CONNECTING : srt_redis_wanted(cl, cl->peers[i]))
+            return 1;
+    }
+    return 0;
 }
 
 int seriatim_link_wants(const seriatim_link *link)

@@ -31,6 +31,7 @@ struct seriatim_link {
     seriatim_client *client;
     pid_t pid;
     int was_up;
+    int may_resolve; /* what srt_link_may_resolve said before the step that is being taken */
     srt_watch watch; /* of the ways to the masters of a cluster */
     srt_watched *watched;
     size_t watched_cap;

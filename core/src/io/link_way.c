@@ -295,11 +295,15 @@ static int link_exchange_with(seriatim_link *link, link_way *way)
     return status == SERIATIM_AGAIN ? SERIATIM_OK : status;
 }
 
-/* Connects, if it is to be. */
+/*
+ * Connects, if it is to be. A way that is lost or wanted during a step which the host was told to look up nothing is
+ * left to the next one.
+ */
 static void link_approach(seriatim_link *link, link_way *way)
 {
     const srt_cluster *cl = &link->client->cluster;
-    if (way->phase == LINK_DOWN && srt_clock_ms() >= way->retry_ms && srt_redis_wanted(cl, way->peer))
+    if (way->phase == LINK_DOWN && link->may_resolve && srt_clock_ms() >= way->retry_ms &&
+        srt_redis_wanted(cl, way->peer))
         link_take_connect(link, way, srt_transport_connect(way->transport, LINK_CONNECT_MS));
     else if (way->phase == LINK_CONNECTING)
         link_take_connect(link, way, srt_transport_step(way->transport));

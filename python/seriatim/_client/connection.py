@@ -309,8 +309,8 @@ class Connection:
         return self._link.result()
 
     async def _step(self, loop: asyncio.AbstractEventLoop) -> bool:
-        """A link without a socket may ask the resolver, which blocks."""
-        if self._link.fileno() < 0:
+        """Elsewhere, if it may ask the resolver, which blocks."""
+        if self._link.may_resolve():
             return bool(await self._elsewhere(loop, self._link.step))
         return self._link.step()
 

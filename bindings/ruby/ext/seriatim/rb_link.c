@@ -78,10 +78,10 @@ static void *link_step_unlocked(void *arg)
     return NULL;
 }
 
-/* A link without a socket may have to ask the resolver, which blocks: that step goes without the interpreter's lock. */
+/* The resolver blocks: a step that may ask it goes without the interpreter's lock. */
 static void link_step(link_drive *drive)
 {
-    if (seriatim_link_fd(drive->box->link) < 0)
+    if (srt_link_may_resolve(drive->box->link))
         rb_thread_call_without_gvl(link_step_unlocked, drive, RUBY_UBF_IO, NULL);
     else
         link_step_unlocked(drive);

@@ -151,4 +151,11 @@ uint64_t srt_client_answers(const seriatim_client *client);
 /* Why requests are being sent again; status OK: none has been. Borrowed until the next tick or input. */
 const seriatim_error *srt_client_held_up(const seriatim_client *client);
 
+/*
+ * 1: the next seriatim_link_step may look up a host name, which blocks, also where seriatim_link_fd is a socket: the
+ * link may connect to the next sentinel, or to another master. A host takes that step without the lock that its threads
+ * share, or on another thread than an event loop. 0: that step looks up nothing.
+ */
+int srt_link_may_resolve(const seriatim_link *link);
+
 #endif

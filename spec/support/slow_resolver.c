@@ -1,0 +1,24 @@
+/*
+ * slow_resolver.c - preloaded into a process: a resolver that takes SLOW_RESOLVER_MS for the name "slow.test", and does
+ * not know it.
+ */
+#define _GNU_SOURCE
+#include <dlfcn.h>
+#include <netdb.h>
+#include <poll.h>
+#include <stdlib.h>
+#include <string.h>
+
+typedef int lookup(const char *host, const char *port, const struct addrinfo *hints, struct addrinfo **found);
+
+int getaddrinfo(const char *host, const char *port, const struct addrinfo *hints, struct addrinfo **found)
+{
+    const char *ms = getenv("SLOW_RESOLVER_MS");
+    lookup *real;
+    *(void **)&real = dlsym(RTLD_NEXT, "getaddrinfo");
+    if (!host || strcmp(host, "slow.test") != 0)
+        return real(host, port, hints, found);
+    if (!hints || !(hints->ai_flags & AI_NUMERICHOST))
+        poll(NULL, 0, ms ? atoi(ms) : 0);
+    return EAI_NONAME;
+}
