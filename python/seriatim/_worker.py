@@ -295,7 +295,7 @@ class FunctionWorker(Generic[P, R]):
         }
         same = {name: getattr(function, name, None) for name in ("__module__", "__qualname__", "__doc__")}
         if not named:
-            same["__qualname__"] = f"{label}({options['queue_name']})"  # by it a server tells workers of one module apart
+            same["__qualname__"] = f"{label}({options['queue_name']})"  # it has none of its own
         members: dict[str, Any] = {**same, **options, **methods, "perform": staticmethod(function)}
         self.worker = cast("type[Worker]", WorkerType(label, (Worker,), members))
 

@@ -350,6 +350,18 @@ def test_only_the_latest_of_a_name_runs() -> None:
     assert first in _worker.all_workers
 
 
+def test_workers_of_one_name_and_different_queues_all_run() -> None:
+    def define(queue: str) -> Any:
+        @seriatim.worker(queue_name=queue)
+        def made(payloads_by_id: Any) -> None: ...
+
+        return made.worker
+
+    made = [define("first"), define("second"), seriatim.worker(queue_name="third")(lambda payloads_by_id: None).worker]
+    made.append(seriatim.worker(queue_name="fourth")(lambda payloads_by_id: None).worker)
+    assert [worker for worker in workers.defined() if worker in made] == made
+
+
 def test_a_child_of_fork_has_an_instance_of_its_own() -> None:
     recorder = worker()
     parents = recorder._instance()

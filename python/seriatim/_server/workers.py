@@ -63,9 +63,12 @@ def _resolve(given: Any) -> list[Any]:
 
 
 def defined() -> list[type[Worker]]:
-    """Without base classes that have no perform of their own; of classes that a reload replaced, only the latest."""
-    latest = {(worker.__module__, worker.__qualname__): worker for worker in _worker.all_workers if not _is_base(worker)}
-    return list(latest.values())
+    """
+    Without base classes that have no perform of their own; of classes that a reload replaced, only the latest. A decorated
+    function may share its name with others, whose queues differ.
+    """
+    candidates = [worker for worker in _worker.all_workers if not _is_base(worker)]
+    return list({(worker.__module__, worker.__qualname__, worker.queue_name): worker for worker in candidates}.values())
 
 
 def _is_base(worker: type[Worker]) -> bool:
