@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 from support import command
 from support.command import Command
-from support.jobs import eventually, serve, worker
+from support.jobs import eventually, includes, serve, worker
 from support.redis_server import RedisServer
 
 import seriatim
@@ -428,6 +428,14 @@ def test_r_queue_1_queues_delete_removes_a_queue_that_holds_something_only_by_fo
 def test_push_uses_the_application_s_worker(shell: Shell) -> None:
     assert shell("push", "CliWorker", "1", "-r", "app")[1] == 0
     assert worker("CliWorker").queue.shards_count == 2
+
+
+def test_pop_with_an_application_shows_what_is_not_json_in_a_queue_of_another_one(shell: Shell) -> None:
+    other = worker("Other", codec="raw", shards_count=1)
+    other.perform_async([{"id": "text", "payload": b"{not"}])
+    output, code = shell("pop", "Other", "-r", "app")
+    assert output.endswith(': 1 payload\n"{not"\n') and code == 0, output
+    assert includes(other.metrics, length=1, morgue_length=0)
 
 
 def test_dead_list_retry_and_delete_work(shell: Shell) -> None:

@@ -472,8 +472,10 @@ def settings_by_name(cls: type[Worker]) -> _native.QueueSettings:
 
 
 def made_for(queue: str) -> type[Worker]:
-    """A worker that is known by its queue's name alone."""
-    return type("Operated", (Worker,), {"queue_name": queue, "_queue_settings": classmethod(settings_by_name)})
+    """A worker that is known by its queue's name alone, and is none of the application's."""
+    made = type("Operated", (Worker,), {"queue_name": queue, "_queue_settings": classmethod(settings_by_name)})
+    all_workers.remove(made)
+    return made
 
 
 def layout(worker: type[Worker], shards: int) -> int:
