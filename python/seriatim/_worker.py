@@ -117,13 +117,23 @@ def _mixins(cls: type[Worker]) -> list[type]:
     return [base for base in cls.__mro__ if Worker not in base.__mro__ and base not in Worker.__mro__]
 
 
+def _forget_setting(cls: type[Worker], name: str) -> None:
+    """Hooks count: the settings say whether there is a retries_exhausted."""
+    if name in CHECKS or name in HOOKS:
+        _forget_settings(cls)
+
+
 class WorkerType(ABCMeta):
     """Checks settings when they are assigned."""
 
     def __setattr__(cls, name: str, value: Any) -> None:
         super().__setattr__(name, _checked(cls, name, value))
-        if name in CHECKS:
-            _forget_settings(cast("type[Worker]", cls))
+        _forget_setting(cast("type[Worker]", cls), name)
+
+    def __delattr__(cls, name: str) -> None:
+        """So mocks undo what they have set in place of what is inherited."""
+        super().__delattr__(name)
+        _forget_setting(cast("type[Worker]", cls), name)
 
 
 class Worker(WorkerSettings, metaclass=WorkerType):

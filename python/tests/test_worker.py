@@ -12,6 +12,7 @@ import threading
 from fractions import Fraction
 from queue import Queue
 from typing import Any
+from unittest import mock
 
 import pytest
 
@@ -86,6 +87,23 @@ def test_settings_are_inherited_but_for_the_name() -> None:
     assert Child._queue_settings()["batch_size"] == 8
     Child.batch_size = 9
     assert (Parent._queue_settings()["batch_size"], Child._queue_settings()["batch_size"]) == (8, 9)
+
+
+def test_a_server_is_told_of_a_retries_exhausted_that_is_assigned_or_deleted_after_the_first_push() -> None:
+    parent: Any = worker()
+    child: Any = type("Child", (parent,), {})
+    assert child._queue_settings()["exhausted_hook"] is False
+    parent.retries_exhausted = lambda self, jobs: None
+    assert child._queue_settings()["exhausted_hook"] is True
+    del parent.retries_exhausted
+    assert child._queue_settings()["exhausted_hook"] is False
+
+
+def test_a_setting_has_its_inherited_value_again_after_a_mock() -> None:
+    child: Any = type("Child", (worker(batch_size=7),), {})
+    with mock.patch.object(child, "batch_size", 3):
+        assert child._queue_settings()["batch_size"] == 3
+    assert child._queue_settings()["batch_size"] == 7
 
 
 def mixin(**members: Any) -> type:
