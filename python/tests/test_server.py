@@ -622,6 +622,17 @@ def test_a_server_is_not_stalled_while_the_applications_scheduler_holds_its_jobs
     eventually(lambda: server.stalled is None, 10)
 
 
+def test_f19_a_child_of_fork_is_not_stalled_by_the_server_of_its_parent(monkeypatch: pytest.MonkeyPatch) -> None:
+    server = serve(worker("Parent"))
+    monkeypatch.setattr(server, "_note_moves", lambda: None)
+    monkeypatch.setattr(server, "_moved", time.monotonic() - 3600)
+    assert server_module.stalled() is not None
+    pid = os.fork()
+    if pid == 0:
+        os._exit(0 if server_module.stalled() is None else 1)
+    assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 0
+
+
 def test_a_server_is_stalled_when_none_of_its_threads_begins_what_is_due(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(server_module, "STALLED_SECONDS", 1)
     monkeypatch.setattr(Host, "run", lambda self: None)

@@ -430,7 +430,7 @@ def running() -> list[Server]:
 
 def stalled() -> str | None:
     """Why /livez is to answer that this process should be started anew; None: its servers get on, or it has none."""
-    return next((why for server in list(_running) if (why := server.stalled) is not None), None)
+    return next((why for server in running() if (why := server.stalled) is not None), None)
 
 
 @atexit.register
