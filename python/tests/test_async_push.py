@@ -304,20 +304,31 @@ def test_a_thread_of_a_def_middleware_keeps_nothing_of_the_push(recorder: Any) -
     eventually(lambda: gc.collect() >= 0 and kept() is None, 10)
 
 
-def test_threads_that_are_idle_end_but_for_one_and_more_are_made_again() -> None:
-    threads = Threads("idle", 0.2)
+def alive(name: str) -> int:
+    """How many threads of that name there are."""
+    return sum(thread.name.startswith(f"{name}_") for thread in threading.enumerate())
 
-    def alive() -> int:
-        return sum(thread.name.startswith("idle_") for thread in threading.enumerate())
 
     for _ in range(2):
         together = threading.Barrier(30)
         for done in [threads.submit(together.wait, 60) for _ in range(30)]:
             done.result(60)
-        eventually(lambda: alive() == 1)
+        eventually(lambda: alive("idle") == 1)
     assert threads.submit(lambda: 1).result(60) == 1
     threads.shutdown()
-    eventually(lambda: alive() == 0)
+    eventually(lambda: alive("idle") == 0)
+
+
+def test_after_many_bursts_of_short_calls_no_call_waits_for_another_and_idle_threads_end() -> None:
+    threads = Threads("burst", 0.2)
+    for number in range(100):
+        short = [threads.submit(int) for _ in range(number % 50)]
+        together = threading.Barrier(10)
+        for done in [*short, *(threads.submit(together.wait, 20) for _ in range(10))]:
+            done.result(60)
+    eventually(lambda: alive("burst") == 1, 20)
+    threads.shutdown()
+    eventually(lambda: alive("burst") == 0)
 
 
 def test_a_def_middleware_that_outlives_the_loop_cannot_go_on(recorder: Any) -> None:

@@ -58,9 +58,10 @@ class Threads(Executor):
         self._name = name
         self._idle_seconds = idle_seconds
         self._calls: SimpleQueue[Call | None] = SimpleQueue()
-        self._idle = threading.Semaphore(0)
         self._lock = threading.Lock()
         self._count = 0
+        self._idle = 0  # threads without a call, those that begin among them
+        self._waiting = 0  # calls that no thread has taken
         self._closed = False
         self._add()  # one at least: a program that ends can start no more of them
 
@@ -70,7 +71,8 @@ class Threads(Executor):
             if self._closed:
                 raise RuntimeError("these threads take no more calls")
             self._calls.put((future, partial(function, *arguments, **named)))
-            if not self._idle.acquire(blocking=False) and self._count < MOST:
+            self._waiting += 1
+            if self._waiting > self._idle and self._count < MOST:
                 self._add()
         return future
 
@@ -84,6 +86,7 @@ class Threads(Executor):
                 except Empty:
                     break
                 if call:
+                    self._waiting -= 1
                     call[0].cancel()
             for _ in range(self._count):
                 self._calls.put(None)
@@ -97,25 +100,32 @@ class Threads(Executor):
                 raise
         else:
             self._count += 1
+            self._idle += 1
 
     def _work(self) -> None:
         while call := self._next():
             _run(*call)
             del call  # an idle thread keeps nothing of it
+            with self._lock:
+                self._idle += 1
 
     def _next(self) -> Call | None:
-        try:
-            return self._calls.get_nowait()
-        except Empty:
-            self._idle.release()
-        try:
-            return self._calls.get(timeout=self._idle_seconds)
-        except Empty:
-            return None if self._may_end() else self._calls.get()
+        while True:
+            try:
+                call = self._calls.get(timeout=self._idle_seconds)
+            except Empty:
+                if self._may_end():
+                    return None
+                continue
+            with self._lock:
+                self._idle -= 1
+                self._waiting -= call is not None
+            return call
 
     def _may_end(self) -> bool:
-        """False for the last thread, and where `submit` counts on this one."""
+        """False for the last thread, and where a call waits for this one."""
         with self._lock:
-            may = self._count > 1 and self._idle.acquire(blocking=False)
+            may = self._count > 1 and self._waiting < self._idle
             self._count -= may
+            self._idle -= may
         return may
