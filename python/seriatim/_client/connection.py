@@ -15,6 +15,7 @@ from typing import Any, TypedDict, Union
 from .. import _native
 from .._errors import Error, Invalid, TimeoutError
 from .._types import Finding, Metrics, Node
+from .threads import own
 
 MAX_PAYLOAD = 0  # the core's default, 1 MiB
 NO_QUEUE = -1
@@ -299,7 +300,7 @@ class Connection:
         """To the end of what was begun, on the running loop, which it never blocks; the rest as the link's drive."""
         loop = asyncio.get_running_loop()
         deadline = math.inf if limit is None else loop.time() + limit
-        while not await self._step(loop):
+        while not await self._step():
             if loop.time() >= deadline:
                 self.reset()
                 raise TimeoutError("no answer from Redis in time")
@@ -308,17 +309,17 @@ class Connection:
                 await asyncio.sleep(0)
         return self._link.result()
 
-    async def _step(self, loop: asyncio.AbstractEventLoop) -> bool:
+    async def _step(self) -> bool:
         """Elsewhere, if it may ask the resolver, which blocks."""
         if self._link.may_resolve():
-            return bool(await self._elsewhere(loop, self._link.step))
+            return bool(await self._elsewhere(self._link.step))
         return self._link.step()
 
-    async def _elsewhere(self, loop: asyncio.AbstractEventLoop, call: Callable[[], Any]) -> Any:
-        """On a thread. A cancelled call still runs there, so the connection is nobody's any more."""
-        running = loop.run_in_executor(None, call)
+    async def _elsewhere(self, call: Callable[[], Any]) -> Any:
+        """On a thread. A cancelled call still runs there, perhaps longer than the loop, so the connection is nobody's any more."""
+        running = own().submit(call)
         try:
-            return await asyncio.shield(running)
+            return await asyncio.wrap_future(running)
         except asyncio.CancelledError:
             self.usable = False
             running.add_done_callback(lambda _: self._link.close())
@@ -338,7 +339,7 @@ class Connection:
         except NotImplementedError:  # a loop that cannot watch sockets
             # The thread only watches. If it drove the link, a pop that was cancelled would go on there, and take an id for nobody.
             seconds = min(patience, LONGEST_POLL)
-            await self._elsewhere(loop, lambda: _poll(fd, wants, seconds))
+            await self._elsewhere(lambda: _poll(fd, wants, seconds))
             return
         alarm = None if patience == math.inf else loop.call_later(patience, _wake, ready)
         try:

@@ -4,45 +4,17 @@ from __future__ import annotations
 
 import asyncio
 import inspect
-import os
-import threading
 from collections.abc import Callable, Coroutine, Sequence
 from functools import partial
 from typing import Any
 
 from .._errors import Invalid
 from . import validate
-from .threads import Threads, in_threads, wait_on_loop
+from .threads import in_thread, wait_on_loop
 
 Link = Callable[[Any, Any, Callable[[], Any]], Any]
 Wait = Callable[[Coroutine[Any, Any, Any]], Any]
 InThread = Callable[..., "asyncio.Future[Any]"]
-
-IDLE_SECONDS = 10  # after many pushes at once
-
-_lock = threading.Lock()
-_threads: Threads | None = None
-
-
-def in_thread(function: Callable[..., Any], *arguments: Any) -> asyncio.Future[Any]:
-    """
-    From the loop: calls it on a thread, with this context. Not on one of the loop's executor, which has few: sync links
-    could hold them all while they wait for what is inside them, which may need one, too.
-    """
-    global _threads
-    with _lock:
-        if _threads is None:
-            _threads = Threads("seriatim-middleware", IDLE_SECONDS)
-    return in_threads(_threads, function, *arguments)
-
-
-def _forget() -> None:
-    """In a child of fork, which has none of the threads."""
-    global _lock, _threads
-    _lock, _threads = threading.Lock(), None
-
-
-os.register_at_fork(after_in_child=_forget)
 
 
 def is_async(function: object) -> bool:

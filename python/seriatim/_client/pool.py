@@ -21,6 +21,7 @@ from .._errors import Error, Invalid, PoolTimeout
 from .._settings import settings
 from . import redis_url
 from .connection import Connection
+from .threads import in_thread
 
 T = TypeVar("T")
 
@@ -59,7 +60,8 @@ async def acurrent(use: Use = "calls") -> Pool:
     pool = in_tests() or _pools.get(use)
     if pool is not None and pool.fits():
         return pool
-    return await asyncio.get_running_loop().run_in_executor(None, current, use)
+    made: Pool = await in_thread(current, use)
+    return made
 
 
 def in_tests() -> Pool | None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextvars
+import os
 import threading
 from collections.abc import Callable, Coroutine
 from concurrent.futures import Executor, Future
@@ -16,6 +17,7 @@ Call = tuple["Future[Any]", Callable[[], Any]]
 
 # As good as no limit: the middlewares of one push or delivery may need several threads, so a small number could deadlock.
 MOST: Final = 100_000
+IDLE_SECONDS: Final = 10  # after many pushes at once
 
 
 def wait_on_loop(coroutine: Coroutine[Any, Any, T], loop: asyncio.AbstractEventLoop) -> T:
@@ -129,3 +131,33 @@ class Threads(Executor):
             self._count -= may
             self._idle -= may
         return may
+
+
+_lock = threading.Lock()
+_own: Threads | None = None
+
+
+def own() -> Threads:
+    """
+    Those of pushes. Not the loop's executor, which has few: the application may hold them all, or so may sync middlewares while
+    they wait for what is inside them, which may need one, too. And those end before the functions of atexit are called.
+    """
+    global _own
+    with _lock:
+        if _own is None:
+            _own = Threads("seriatim-client", IDLE_SECONDS)
+        return _own
+
+
+def in_thread(function: Callable[..., Any], *arguments: Any) -> asyncio.Future[Any]:
+    """From the loop: calls it on one of our own threads, with this context."""
+    return in_threads(own(), function, *arguments)
+
+
+def _forget() -> None:
+    """In a child of fork, which has none of the threads."""
+    global _lock, _own
+    _lock, _own = threading.Lock(), None
+
+
+os.register_at_fork(after_in_child=_forget)

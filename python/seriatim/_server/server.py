@@ -27,7 +27,7 @@ from typing import Any, Literal
 from .. import _log, _native, _worker
 from .._client import pool, redis_url, validate
 from .._client.connection import Connection
-from .._client.threads import Threads, in_threads
+from .._client.threads import Threads, in_threads, own as own_threads
 from .._errors import Closed, ConnectionError, Error, Invalid
 from .._settings import settings
 from .._version import __version__
@@ -268,6 +268,7 @@ class Server:
             self._runner.worker(worker._queue_settings())
         sources = self._sources(groups, schedulers)
         self._threads = Threads("seriatim-thread")
+        own_threads()  # for pushes of jobs that run while the program ends, which can start none
         self._before_claims()
         try:
             self._runner.start()

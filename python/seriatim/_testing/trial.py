@@ -10,8 +10,7 @@ from collections.abc import Callable, Coroutine
 from typing import Any, Protocol, cast
 
 from .. import _native
-from .._client.middlewares import in_thread
-from .._client.threads import wait_on_loop
+from .._client.threads import in_thread, wait_on_loop
 from .._errors import Error, Invalid
 from .._server.execution import EXHAUSTED, RUN, Execution, Ref
 from .._worker import Worker

@@ -16,7 +16,8 @@ from .. import _log, _native
 from .._client import redis_url, validate
 from .._client.connection import Connection
 from .._client.pool import Pool, refuse_in_tests
-from .._errors import Error, PoolTimeout
+from .._client.threads import in_thread
+from .._errors import Error, Invalid, PoolTimeout
 from .._server import server
 from .._settings import loads_errors, settings
 from .._worker import all_workers
@@ -199,7 +200,8 @@ class Dashboard:
         pool = self._pools.get(kind)
         if pool is not None and pool.fits():
             return pool
-        return await asyncio.get_running_loop().run_in_executor(None, self._connections, kind)
+        made: Pool = await in_thread(self._connections, kind)
+        return made
 
 
 class Polls:
