@@ -157,6 +157,24 @@ describe("a server", function()
     assert.equal(0, server:stop())
   end)
 
+  it("shows a scheduler the shards that were added after the start", function()
+    local made = queue { name = "Grown", shards_count = 1 }
+    local server = serve(APP .. [[
+      seriatim.build_scheduler = function()
+        return function(candidates) note("shown " .. #candidates) end
+      end
+      seriatim.worker { name = "Grown", shards_count = 1, perform = function() end }
+    ]], "-c", "5")
+    assert(made.actions:reshard(5))
+    command.eventually(function()
+      local metrics = assert(made:metrics())
+      return not metrics.resharding and #metrics.shards == 5
+    end)
+    push_many(made, 50)
+    command.eventually(function() return shell:count_of("shown 5\n") > 0 end)
+    assert.equal(0, server:stop())
+  end)
+
   local CHANGES = {
     ["sorts its list"] = "table.sort(list, function(a, b) return a.index > b.index end) return list[1]",
     ["removes from its list"] = "if #list > 1 then table.remove(list, 1) end return list[1]",

@@ -339,6 +339,21 @@ def test_a_scheduler_that_will_not_choose_holds_back_what_an_idle_server_gets(is
     runs(recorder, 1)
 
 
+def test_a_scheduler_is_shown_the_shards_that_were_added_after_the_start() -> None:
+    counts = [0]
+
+    def choose(candidates: Any) -> None:
+        counts.append(len(candidates))
+
+    seriatim.build_scheduler = lambda: choose
+    recorder = worker("Grown", shards_count=1)
+    server = serve(recorder, threads=5)
+    recorder.actions.reshard(5)
+    eventually(lambda: recorder.metrics["resharding"] is None and server.stats()["shards"] == 5)
+    recorder.perform_async([{"id": id} for id in range(50)])
+    eventually(lambda: max(counts) == 5)
+
+
 def ran_under(choose: Callable[[list[Any]], Any]) -> list[int]:
     """The shards of a queue with two ids in each of three, in the order in which one thread runs them."""
     seriatim.build_scheduler = lambda: choose

@@ -118,6 +118,17 @@ RSpec.describe "scheduling" do
     runs(recorder, 1)
   end
 
+  it "shows a scheduler the shards that were added after the start" do
+    counts = [0]
+    Seriatim.build_scheduler = -> { ->(list) { (counts << list.size) and nil } }
+    recorder = worker("Grown", shards_count: 1)
+    server = serve(recorder, threads: 5)
+    recorder.actions.reshard(5)
+    eventually { recorder.metrics[:resharding].nil? && server.stats[:shards] == 5 }
+    recorder.perform_async(Array.new(50) { |i| { id: i } })
+    eventually { counts.max == 5 }
+  end
+
   # What the scheduler chose last before each delivery, and the shard that ran then.
   def chosen_and_run(&change)
     chosen = []

@@ -26,9 +26,9 @@ Source.__index = Source
 ---@param group integer
 ---@param scheduler seriatim.Scheduler
 ---@param workers table<integer, seriatim.Worker> by their numbers in the runner
----@param shards_count integer of all of them
+---@param shards_count integer of all of them, at the start
 function host.source(runner, group, scheduler, workers, shards_count)
-  local self = { runner = runner, group = group, workers = workers, shards_count = shards_count }
+  local self = { runner = runner, group = group, workers = workers, most = shards_count }
   self.complaints = {} -- kinds of errors that complain has logged
   self.scheduler = type(scheduler) ~= "number" and scheduler or nil
   return setmetatable(self, Source)
@@ -58,7 +58,7 @@ end
 ---@return integer|false|nil worker
 ---@return integer? shard
 function Source:pick()
-  local rows = self.runner:candidates(self.group, self.shards_count)
+  local rows = self:rows()
   if not rows or #rows == 0 then
     return nil
   end
@@ -67,6 +67,16 @@ function Source:pick()
     return false
   end
   return rows[place][1], rows[place][2]
+end
+
+---Of all candidates: a queue may have more shards by now than when the server started.
+function Source:rows()
+  local rows = self.runner:candidates(self.group, self.most)
+  while rows and #rows >= self.most do
+    self.most = 2 * self.most
+    rows = self.runner:candidates(self.group, self.most)
+  end
+  return rows
 end
 
 function Source:candidates(rows)

@@ -39,6 +39,7 @@ class Source:
         self._runner = server._runner
         self.group = group
         self._scheduler: OwnScheduler | None = None if isinstance(scheduler, Builtin) else scheduler
+        self._most = server._shards_count  # candidates to ask for
         self._complaints: set[object] = set()  # kinds of errors that _complain has logged
         self.take: Take = self._take
         if self._scheduler is None:
@@ -58,7 +59,7 @@ class Source:
         Without candidates the core may still have something that no scheduler chooses: dead jobs to tell of, the end. What becomes
         ready during the wait is for the scheduler, which the next call asks.
         """
-        rows = self._runner.candidates(self.group, self._server._shards_count)
+        rows = self._candidates()
         if not rows:
             return self._runner.take_unscheduled(self.group, settings.poll_interval if patience is None else patience)
         refs = self._server._refs
@@ -73,6 +74,13 @@ class Source:
         if delivery is None:  # another thread was quicker
             self._runner.clear(self.group)
         return delivery
+
+    def _candidates(self) -> list[tuple[int, int, float, int]]:
+        """All of them: a queue may have more shards by now, or another queue may have come."""
+        most = self._most
+        while len(rows := self._runner.candidates(self.group, most)) >= most:
+            most = self._most = 2 * most
+        return rows
 
     def _rest(self, patience: float | None) -> None:
         """The scheduler will not choose: until something changes, or for a poll."""

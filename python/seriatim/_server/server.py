@@ -197,12 +197,11 @@ class Server:
         """
         if not self._may_run(worker):
             return
-        shards = self._look_up_shards([worker])
+        self._look_up_shards([worker])
         added = worker not in self._workers
         if added:
             self._workers.append(worker)
             self._refs.append(Ref(worker))  # before the runner knows it: the first delivery may come before this returns
-            self._shards_count += len(shards)
         else:
             self._refs[self._workers.index(worker)] = Ref(worker)
         try:

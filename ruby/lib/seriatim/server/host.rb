@@ -49,12 +49,20 @@ module Seriatim
 
     # Without candidates the core may still have something that no scheduler chooses: dead jobs to tell of, the end.
     def scheduled
-      rows = @runner.candidates(@group, @server.shards_count)
+      rows = candidate_rows
       return @runner.take_unscheduled(@group) if rows.empty?
 
       candidates = rows.map { |number, *rest| Schedulers::Candidate.new(@server.worker(number).module, *rest) }
       place = choose(candidates) or return
       @runner.take_from(@group, rows.fetch(place).first(2))
+    end
+
+    # All of them: a queue may have more shards by now than when the server started.
+    def candidate_rows
+      @most ||= @server.shards_count
+      rows = @runner.candidates(@group, @most)
+      rows = @runner.candidates(@group, @most *= 2) while rows.size >= @most
+      rows
     end
 
     # The scheduler gets a list of its own, so sorting or emptying it does not change which row a place stands for.
