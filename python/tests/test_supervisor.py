@@ -288,6 +288,32 @@ def test_it_waits_longer_and_longer_before_it_starts_a_process_again_that_ended_
     assert server.stop() in (0, 1)  # 1: one had just crashed again
 
 
+NOT_STARTED = """
+import errno, subprocess, types
+from seriatim._server import supervisor
+
+starts = []
+
+def start(*arguments, **options):
+    starts.append(arguments)
+    if len(starts) == 3:
+        raise BlockingIOError(errno.EAGAIN, "Resource temporarily unavailable")
+    return subprocess.Popen(*arguments, **options)
+
+supervisor.subprocess = types.SimpleNamespace(Popen=start)
+supervisor.LONGEST_PAUSE = 1
+"""
+
+
+def test_a_process_that_cannot_be_started_again_is_tried_later_and_the_others_go_on(supervised: Supervised) -> None:
+    server = supervised.start(more=NOT_STARTED)
+    os.kill(pids(server)[0], signal.SIGKILL)
+    server.wait_for(r"ERROR .*crash process 1 of 2 cannot be started: BlockingIOError: .*Resource temporarily unavailable")
+    eventually(lambda: len(pids(server)) == 3)
+    assert is_alive(pids(server)[1])
+    assert server.stop() == 0
+
+
 @pytest.mark.parametrize(
     ("body", "message", "code"), [("import sys; sys.exit(7)", "", 7), ("raise KeyError('x')", "KeyError", 2)]
 )

@@ -116,7 +116,13 @@ class Supervisor:
     def _start_due(self) -> None:
         for place in [place for place, at in self._due.items() if time.monotonic() >= at]:
             del self._due[place]
-            self._start(place)
+            try:
+                self._start(place)
+            except OSError as error:  # no memory or no process left, perhaps only for now
+                if not self._children:
+                    raise
+                _log.error("crash", f"process {place + 1} of {self._count} cannot be started: {_log.describe(error)}")
+                self._due[place] = time.monotonic() + LONGEST_PAUSE
 
     def _stop(self) -> None:
         self._stopping = True
