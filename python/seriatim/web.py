@@ -48,6 +48,8 @@ from urllib.parse import unquote_to_bytes
 
 from . import _native
 from ._client.connection import Change
+from ._client.middlewares import is_async
+from ._errors import Invalid
 from ._web.dashboard import MAX_BODY, Dashboard, Request, encoded, refusal
 
 if TYPE_CHECKING:
@@ -78,6 +80,9 @@ def wsgi_app(
     polls: int = 2,
 ) -> WSGIApplication:
     """A WSGI application; see the module. Raises Invalid."""
+    for name, function in (("role", role), ("audit", audit)):
+        if is_async(function):  # nothing here would await it: an audit would silently be none
+            raise Invalid(f"{name} is async: use asgi_app")
     dashboard = Dashboard(title, read_only, role, redact, audit, hosts, token, consume, polls)
 
     def application(environ: WSGIEnvironment, start_response: StartResponse) -> Iterable[bytes]:

@@ -15,6 +15,7 @@ from urllib.parse import quote_from_bytes, unquote_to_bytes
 from .. import _log, _native
 from .._client import redis_url, validate
 from .._client.connection import Connection
+from .._client.middlewares import is_async
 from .._client.pool import Pool, refuse_in_tests
 from .._client.threads import in_thread
 from .._errors import Error, Invalid, PoolTimeout
@@ -65,6 +66,8 @@ class Dashboard:
         self._read_only = validate.flag("read_only", read_only)
         self._role = validate.function_or_none("role", role)
         self._redact = validate.function_or_none("redact", redact)
+        if is_async(redact):  # the core calls it, and awaits nothing
+            raise Invalid("redact must not be async")
         self._audit = validate.function_or_none("audit", audit)
         self._hosts = tuple(plain("hosts", host) for host in validate.sequence("hosts", listed(hosts)))
         self._token = None if token is None else plain("token", token, LONGEST_TOKEN)
