@@ -715,12 +715,12 @@ def test_a_token_has_1024_bytes_at_most(mounted: Mounted) -> None:
         seriatim.web.wsgi_app(token="x" * 1025)
 
 
-async def awaited(*_: Any) -> Any: ...
+async def nothing(*_: Any) -> Any: ...
 
 
 @pytest.mark.parametrize("field", ["role", "audit"])
 def test_async_functions_are_refused_by_wsgi_alone(field: str) -> None:
-    settings: dict[str, Any] = {field: awaited}
+    settings: dict[str, Any] = {field: nothing}
     with pytest.raises(seriatim.Invalid, match=f"^{field} is async: use asgi_app$"):
         seriatim.web.wsgi_app(**settings)
     assert seriatim.web.asgi_app(**settings)
@@ -729,7 +729,7 @@ def test_async_functions_are_refused_by_wsgi_alone(field: str) -> None:
 @pytest.mark.parametrize("app", [seriatim.web.wsgi_app, seriatim.web.asgi_app])
 def test_an_async_redact_is_refused(app: Any) -> None:
     with pytest.raises(seriatim.Invalid, match="^redact must not be async$"):
-        app(redact=awaited)
+        app(redact=nothing)
 
 
 # ---- mounts
