@@ -73,8 +73,9 @@ static const char *state_of(int is_paused)
     return answer;
 }
 
-/* Up to the moment at which the layout is written and its master is asked for its replicas. */
-static seriatim_client *client_that_has_written(int is_paused)
+/* Up to the moment at which the layout is written and its master is asked for its replicas. given: each shard's state.
+ */
+static seriatim_client *client_with_states(const char *given, int is_paused)
 {
     static const seriatim_text three = {"3", 1};
     seriatim_client *c = connected_client(2);
@@ -89,13 +90,24 @@ static seriatim_client *client_that_has_written(int is_paused)
     may_ask_for_replicas(c);
     sends(c, 2, "reshard");
     for (i = 0; i < 2; i++) {
-        hears_times(c, 1, state_of(is_paused));
+        hears_times(c, 1, given);
         hears_times(c, 1, "$-1\r\n");
     }
     sends(c, 1, is_paused ? "3 4 2 3 paused" : "3 4 2 3\r\n");
     hears_times(c, 1, is_paused ? "*2\r\n:1\r\n" MOVING_PAUSED : "*2\r\n:1\r\n" MOVING);
     sends(c, 1, "ROLE");
     return c;
+}
+
+static seriatim_client *client_that_has_written(int is_paused)
+{
+    return client_with_states(state_of(is_paused), is_paused);
+}
+
+static void test_r_reshard_4_a_queue_that_was_never_used_is_not_paused(void **state)
+{
+    (void)state;
+    seriatim_client_free(client_with_states("$-1\r\n", 0));
 }
 
 /* The layout is read again, and brought to its end. */
@@ -566,6 +578,7 @@ int main(void)
         cmocka_unit_test(test_r_reshard_3_the_servers_turn_the_shards_if_replicas_are_stuck),
         cmocka_unit_test(test_r_reshard_4_a_pause_or_resume_behind_the_layout_is_told_to_new_shards),
         cmocka_unit_test(test_r_reshard_4_a_pause_begins_anew_if_the_layout_is_another_one_behind_it),
+        cmocka_unit_test(test_r_reshard_4_a_queue_that_was_never_used_is_not_paused),
         cmocka_unit_test(test_every_allocation_before_the_layout_is_written_may_fail),
         cmocka_unit_test(test_a_client_that_is_freed_frees_calls_for_ids_that_have_moved),
         cmocka_unit_test(test_a_push_of_many_jobs_asks_for_ids_alone),

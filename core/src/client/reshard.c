@@ -34,7 +34,7 @@ typedef struct reshard_state {
     char text[SRT_LAYOUT_TEXT]; /* the layout that shards are turned to */
     size_t waiting;             /* answers of shards */
     int written;                /* replicas have the layout, and states are asked for once more */
-    int paused;                 /* all shards that were used are paused */
+    int paused, others;         /* is a shard that was used paused; is one not paused? */
     char cursor[24];            /* of SCAN, for keys of outboxes */
     srt_scan scan;              /* over the masters */
     srt_redis *peer;            /* that has the layout; its replicas are to have it */
@@ -71,6 +71,12 @@ static int can_move(const srt_token *description)
     return 0;
 }
 
+/* A queue of which no shard was used yet is not. */
+static int reshard_is_paused(const reshard_state *s)
+{
+    return s->paused && !s->others;
+}
+
 /*
  * The state of each shard that has ids says whether it is paused, its text whether a failover has forgotten a later
  * layout. Both are asked for directly before the layout is written, because an operator may pause the queue meanwhile;
@@ -82,7 +88,7 @@ static int reshard_ask_shards(seriatim_client *c, reshard_state *s)
     unsigned shard, i, count = s->queue->old_count ? s->queue->old_count : s->queue->shards_count;
     unsigned asked = s->written ? 1 : 2;
     int status = SERIATIM_OK;
-    s->paused = 1;
+    s->paused = s->others = 0;
     s->waiting = asked * (size_t)count;
     for (shard = 0; shard < count; shard++)
         for (i = 0; i < asked && status == SERIATIM_OK; i++) {
@@ -131,7 +137,7 @@ static int reshard_set(seriatim_client *c, const reshard_state *s)
     moving.shards = s->wanted;
     moving.old = queue->shards_count;
     moving.most = queue->most_count > s->wanted ? queue->most_count : s->wanted;
-    moving.paused = s->paused;
+    moving.paused = reshard_is_paused(s);
     srt_layout_write(&moving, text);
     srt_request_text(r, queue->layout);
     srt_request_text(r, strchr(text, ' ') + 1); /* the script gives the generation */
@@ -290,9 +296,9 @@ static int reshard_on_turned(seriatim_client *c, reshard_state *s, const srt_req
     srt_request *r;
     if (srt_reply_is_list(reply, 1) && (srt_token_is(word, "OK") || srt_token_is(word, "SAME")) &&
         srt_layout_read(s->text, strlen(s->text), &layout, NULL) == SERIATIM_OK && layout.old &&
-        turned->place >= layout.old && layout.paused != s->paused) {
+        turned->place >= layout.old && layout.paused != reshard_is_paused(s)) {
         r = srt_client_shard_request(c, s->queue, (unsigned)turned->place,
-                                     s->paused ? srt_script_pause : srt_script_resume);
+                                     reshard_is_paused(s) ? srt_script_pause : srt_script_resume);
         if (!r)
             return SERIATIM_NOMEM;
         r->kind = RESHARD_PAUSE;
@@ -309,7 +315,7 @@ static int reshard_on_shard(seriatim_client *c, reshard_state *s, const srt_requ
 {
     srt_layout seen;
     if (r->kind == RESHARD_STATE && answer->type == SRT_STRING && answer->len > SRT_STATE_FLAGS)
-        s->paused &= ((unsigned char)answer->data[SRT_STATE_FLAGS] & SRT_FLAG_PAUSED) != 0;
+        *((unsigned char)answer->data[SRT_STATE_FLAGS] & SRT_FLAG_PAUSED ? &s->paused : &s->others) = 1;
     if (r->kind == RESHARD_TEXT && answer->type == SRT_STRING &&
         srt_layout_read(answer->data, answer->len, &seen, NULL) == SERIATIM_OK &&
         seen.generation > s->queue->generation)
