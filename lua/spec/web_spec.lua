@@ -221,7 +221,7 @@ describe("seriatim.web lets", function()
     for _, route in ipairs(browser.routes("Web")) do
       for number, word in ipairs { false, "viewer", "operator" } do
         if number - 1 < route.role then
-          local app = dashboard { role = function() return word end }
+          local app = dashboard { role = function() return word or nil end }
           local answer = safe((route.mutates and post or get)(app, "/jobs" .. route.path))
           assert.same({ route.name, word, word and 403 or 401 }, { route.name, word, answer.status })
         end

@@ -583,7 +583,7 @@ def starting(request: Any, tmp_path: Path, redis: RedisServer, monkeypatch: Any)
     commands: list[Command] = []
     if request.param == "script":
         script = [sys.executable, str(tmp_path / "console_script.py")]
-        monkeypatch.setattr(command_support, "words", lambda *arguments: [*script, *arguments])
+        monkeypatch.setattr(command_support, "words", lambda *arguments, **_: [*script, *arguments])
 
     def start(name: str, *arguments: str) -> Command:
         commands.append(Command(*arguments, redis=redis.url, env=variables, cwd=tmp_path, wait=False))
