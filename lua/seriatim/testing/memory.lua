@@ -139,7 +139,7 @@ end
 
 -- ---- pushes
 
----Of types of events those that have a handler.
+---All workers of this Lua state, the latest first; before them those of types of events that have a handler.
 local function all_workers()
   local list = events.workers()
   for place = #worker.all, 1, -1 do

@@ -472,7 +472,7 @@ def settings_by_name(cls: type[Worker]) -> _native.QueueSettings:
 
 
 def made_for(queue: str) -> type[Worker]:
-    """A worker that is known by its queue's name alone, and is none of the application's."""
+    """The worker class of a queue for which the application defines none. It is not in all_workers."""
     made = type("Operated", (Worker,), {"queue_name": queue, "_queue_settings": classmethod(settings_by_name)})
     all_workers.remove(made)
     return made
