@@ -652,12 +652,14 @@ describe("several processes", function()
         end
       end
     ]] }
+    local function started() return select(2, server:log():gsub(" start node ", "")) end
+    command.eventually(function() return started() == 2 end) -- a node registers before it logs
     local first, second = server:pids()[1], server:pids()[2]
     shell:write("away", "")
     os.execute("kill -KILL " .. first)
     server:wait_for("crash process 1 %(pid %d+%) ended: exit 3")
     os.remove(shell.folder .. "/away")
-    command.eventually(function() return select(2, server:log():gsub(" start node ", "")) == 3 end)
+    command.eventually(function() return started() == 3 end)
     assert.is_true(command.is_alive(second))
     assert.equal(0, server:stop())
   end)

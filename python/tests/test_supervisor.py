@@ -254,6 +254,7 @@ def test_r_process_2_a_process_that_finds_no_redis_is_started_again_while_anothe
     supervised: Supervised, tmp_path: Path
 ) -> None:
     server = supervised.start(more=AWAY)
+    eventually(lambda: server.log.count("start node") == 2)  # a node registers before it logs
     first, second = pids(server)
     (tmp_path / "away").touch()
     os.kill(first, signal.SIGKILL)
