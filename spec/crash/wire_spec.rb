@@ -91,9 +91,10 @@ RSpec.describe "The way to Redis" do
     end
   end
 
+  # The proxy passes some 60,000 bytes a second on a quiet machine. On a busy one a heartbeat waits long behind other bytes.
   it "F17 one byte at a time, both ways: servers and producers do not notice" do
     slow = proxy(Proxy::Rule.new(segment: 1))
-    under_load(Figures.count(1, 20), url: slow.url, pause: 0.05) { pause(0.1) }
+    under_load(Figures.count(1, 20), url: slow.url, lease: 100, pause: 0.15) { pause(0.1) }
     note("F17", "bytes passed one by one", slow.passed.values.sum)
 
     expect(nothing_is_lost.repeated).to eq([])
