@@ -152,6 +152,18 @@ def login(request: Request):
 """
 
 
+# As a web server that signs users in.
+SIGN_IN = """
+def signed_in(wsgi_app):
+    def call(environ, start_response):
+        environ["REMOTE_USER"] = environ.get("HTTP_X_USER")
+        return wsgi_app(environ, start_response)
+    return call
+
+app.wsgi_app = signed_in(app.wsgi_app)
+"""
+
+
 def gunicorn(port: int, what: str = "app:app") -> str:
     return f"{sys.executable} -m gunicorn --preload -w 2 -b 127.0.0.1:{port} {what}"
 
@@ -174,10 +186,10 @@ def test_fastapi_mounts_the_dashboard(blocks: Section, tmp_path: Path, env: dict
 
 @runs("docs/start/python.md", "The dashboard")
 def test_the_python_page_mounts_the_dashboard(blocks: Section, tmp_path: Path, env: dict[str, str]) -> None:
-    (tmp_path / "app.py").write_text(blocks.take("python").text)
+    (tmp_path / "app.py").write_text(blocks.take("python").text + SIGN_IN)
     (port,) = free_ports(1)
     with serve(gunicorn(port), tmp_path, env, port):
-        assert get(port, STATS)[0] == 200
+        assert [get(port, STATS, **user)[0] for user in ({"X-User": "ada"}, {"X-User": "eve"}, {})] == [200, 401, 401]
 
 
 # ---- nginx and alone -------------------------------------------------------------------------
