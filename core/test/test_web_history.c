@@ -19,6 +19,7 @@
 #define SRT_SCRIPT_TEXTS
 #include "browser.h"
 #include "model/history.h"
+#include "reshard_fixture.h"
 
 /* The time of Redis, in microseconds. */
 static int64_t redis_us(void)
@@ -327,6 +328,46 @@ static void test_nodes_measure_queues_without_a_node(void **state)
     assert_int_equal((int)sum_of(0), 0);
 }
 
+/* Measures Q, which is idle. Returns what was pushed, as its history counts on. */
+static double pushed_by_an_idle_sample(void)
+{
+    double head[4];
+    redisReply *reply = redis("EVAL %b 2 seriatim:{Q}:layout seriatim:{Q}:history 0 250", srt_script_text_sample_idle,
+                              sizeof srt_script_text_sample_idle);
+    assert_int_equal(reply->elements, 1);
+    assert_int_equal(reply->element[0]->integer, 1);
+    freeReplyObject(reply);
+    reply = redis("GETRANGE seriatim:{Q}:history 0 31");
+    assert_int_equal(reply->len, sizeof head);
+    memcpy(head, reply->str, sizeof head);
+    freeReplyObject(reply);
+    return head[3];
+}
+
+/* The history takes differences: a sum over fewer shards would lose work, and the next one over all count it again. */
+static void test_an_idle_queue_is_measured_over_all_shards_that_it_ever_had(void **state)
+{
+    static const unsigned shards[] = {2, 5, 1};
+    fixture f = open_queue(3, "merge");
+    char id[16];
+    size_t i;
+    move m;
+    (void)state;
+    for (i = 0; i < 30; i++) {
+        snprintf(id, sizeof id, "i%d", (int)i);
+        push(&f, id, "x", none);
+        assert_int_equal(act_on(&f, SERIATIM_DELETE, id), 1);
+    }
+    assert_true(pushed_by_an_idle_sample() == 30);
+    for (i = 0; i < sizeof shards / sizeof *shards; i++) {
+        move_begin(&m, shards[i]);
+        assert_true(pushed_by_an_idle_sample() == 30);
+        move_all(&m);
+        assert_true(pushed_by_an_idle_sample() == 30);
+    }
+    close_queue(&f);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -336,6 +377,7 @@ int main(void)
         cmocka_unit_test(test_history_marks_steps_between_samples_as_unknown),
         cmocka_unit_test(test_the_dashboard_measures_queues_that_no_node_ever_served),
         cmocka_unit_test(test_nodes_measure_queues_without_a_node),
+        cmocka_unit_test(test_an_idle_queue_is_measured_over_all_shards_that_it_ever_had),
     };
     if (getenv("ONLY"))
         cmocka_set_test_filter(getenv("ONLY"));

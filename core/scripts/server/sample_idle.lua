@@ -38,8 +38,9 @@ end
 local answer = {0}
 for i = 1, #KEYS, 2 do
   local layout = call('GET', KEYS[i])
-  local generation, shards = string.match(layout or '', '^(%d+) (%d+) ')
-  generation, shards = tonumber(generation), tonumber(shards)
+  local generation, shards, schema, most = string.match(layout or '', '^(%d+) (%d+) (%d+) ?%d* ?(%d*)')
+  -- A shard that the queue has no more keeps its counters, and the history goes by the sums.
+  generation, shards = tonumber(generation), tonumber(schema == '4' and most or shards)
   if layout and (not shards or shards > tonumber(ARGV[2])) then
     answer[#answer + 1] = (i + 1) / 2
   elseif layout then
