@@ -201,6 +201,105 @@ static void test_undecodable_payloads_are_buried_in_slices(void **state)
     close_queue(&f);
 }
 
+/* ---- Payloads so large that one is more than a call moves ---------------------------------------- */
+
+enum { OVERSIZE = 500000 };
+
+static void push_oversize(const fixture *f, const char *id, char letter, int64_t retry_count)
+{
+    static char payload[OVERSIZE + 1];
+    push_options options = {0, 0, retry_count + 1, NULL};
+    memset(payload, letter, OVERSIZE);
+    push(f, id, payload, options);
+}
+
+/* What was moved to its end is gone, and retries_exhausted is told of no payloads that are not there. */
+static void test_an_oversize_payload_is_killed_in_one_call(void **state)
+{
+    fixture f = open_queue(1, "merge");
+    redisReply *reply;
+    (void)state;
+    f.history = "20";
+    REDIS("HSET seriatim:{Q}:settings history_per_id 20");
+    push_oversize(&f, "hot", 'a', 3);
+    assert_int_equal(act(&f, SERIATIM_KILL_ALL_FAILED_JOBS), 1);
+    push_oversize(&f, "hot", 'b', 3);
+    reply = SCRIPT(kill_failed, "0", "", "merge", "1");
+    assert_string_equal(reply->element[1]->str, "");
+    assert_int_equal(reply->element[2]->integer, 1);
+    freeReplyObject(reply);
+    assert_int_equal(count_of("HLEN", "notices"), 1);
+    assert_int_equal(count_of("EXISTS", "jobs") + count_of("EXISTS", "retry") + count_of("EXISTS", "spill:hot"), 0);
+    assert_int_equal(fetch(&f, SERIATIM_MORGUE_FETCH, "hot")->payload_total, 2);
+    assert_int_equal(explain(&f, "hot")->history_count, 4);
+    assert_string_equal(explain(&f, "hot")->history[3].event, "buried");
+    assert_int_equal(act(&f, SERIATIM_KILL_ALL_FAILED_JOBS), 0);
+    close_queue(&f);
+}
+
+static void test_an_oversize_payload_is_requeued_in_one_call(void **state)
+{
+    fixture f = open_queue(1, "merge");
+    redisReply *reply;
+    (void)state;
+    push_oversize(&f, "hot", 'a', 3);
+    assert_int_equal(act(&f, SERIATIM_KILL_ALL_FAILED_JOBS), 1);
+    push_oversize(&f, "hot", 'b', -1);
+    reply = SCRIPT(dead_requeue, "", "", "merge", "hot");
+    assert_string_equal(reply->element[1]->str, "");
+    assert_int_equal(reply->element[2]->integer, 1);
+    freeReplyObject(reply);
+    assert_int_equal(count_of("EXISTS", "dead") + count_of("EXISTS", "died") + count_of("EXISTS", "deadspill:hot"), 0);
+    assert_int_equal(fetch(&f, SERIATIM_FETCH, "hot")->payload_total, 2);
+    close_queue(&f);
+}
+
+static void test_an_oversize_payload_leaves_no_empty_record_when_it_unites(void **state)
+{
+    fixture f = open_queue(1, "merge");
+    char run[64], cursor[24] = "u";
+    (void)state;
+    acquire(&f, "n1");
+    push_oversize(&f, "hot", 'a', -1);
+    assert_int_equal(claim(&f, "1", run), 1);
+    push_oversize(&f, "hot", 'b', -1);
+    settle_failed(&f, "hot", run, "9", "bury");
+    assert_int_equal(count_of("ZCARD", "uniting"), 1);
+    assert_int_equal(recover_slice(&f, cursor), 1);
+    assert_int_equal(count_of("EXISTS", "next") + count_of("EXISTS", "nextspill:hot"), 0);
+    recover_all(&f);
+    assert_int_equal(fetch(&f, SERIATIM_FETCH, "hot")->payload_total, 2);
+    assert_string_equal(fetch(&f, SERIATIM_FETCH, "hot")->state, "retrying");
+    close_queue(&f);
+}
+
+/* The last slice of them is as long as a call reads, and the equal payload that came later has folded into them. */
+static void test_failed_payloads_end_with_the_last_slice(void **state)
+{
+    int deletes;
+    (void)state;
+    for (deletes = 0; deletes < 2; deletes++) {
+        fixture f = open_queue(1, "merge");
+        char began[32];
+        redisReply *reply;
+        acquire(&f, "n1");
+        push_many(&f, "hot", 0, 250);
+        fail_all(&f, "hot");
+        reply = SCRIPT(perform_now, "0", "suspect 0"); /* acts on nothing, and says when it began */
+        snprintf(began, sizeof began, "%s", reply->element[0]->str);
+        freeReplyObject(reply);
+        push_many(&f, "hot", 0, 1);
+        reply = deletes ? SCRIPT(delete_failed, began, "") : SCRIPT(kill_failed, began, "", "merge", "1");
+        assert_string_equal(reply->element[1]->str, "");
+        assert_int_equal(reply->element[2]->integer, 1);
+        freeReplyObject(reply);
+        assert_int_equal(count_of("EXISTS", "jobs") + count_of("EXISTS", "retry") + count_of("EXISTS", "spillmap:hot"),
+                         0);
+        assert_int_equal(count_of("ZCARD", "deadspill:hot"), deletes ? 0 : 250);
+        close_queue(&f);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -209,6 +308,10 @@ int main(void)
         cmocka_unit_test(test_an_id_unites_in_slices),
         cmocka_unit_test(test_actions_apply_to_an_id_that_unites),
         cmocka_unit_test(test_undecodable_payloads_are_buried_in_slices),
+        cmocka_unit_test(test_an_oversize_payload_is_killed_in_one_call),
+        cmocka_unit_test(test_an_oversize_payload_is_requeued_in_one_call),
+        cmocka_unit_test(test_an_oversize_payload_leaves_no_empty_record_when_it_unites),
+        cmocka_unit_test(test_failed_payloads_end_with_the_last_slice),
     };
     return cmocka_run_group_tests(tests, start_server, stop_server);
 }

@@ -170,7 +170,7 @@ local function take_old(id, r, began, passed)
   may_move = may_move - max(#entries, PORTION * bytes / PORTION_BYTES)
   local at_end = #entries < portion(r)
   remove_spilled(first, id, r, old)
-  return old, not at_end and passed + #new or nil
+  return old, not at_end and not empty(r) and passed + #new or nil
 end
 
 -- What is left of an id when its old payloads are gone: an id as a new one, or nothing.
@@ -213,12 +213,12 @@ local function end_failed(records, began, text, following, whole, some)
 end
 
 -- Moves some payloads of a spilled record, the lowest scores first, into another, and returns them. The caller stores the record that
--- gets them.
+-- gets them; the other one goes with its last payload, as a call may move all of a few large ones.
 local function move_some(from, id, n, store, r, fold)
   local part = spilled_entries(from, id, 0, max(1, min(may_move, portion(n))))
   remove_spilled(from, id, n, part)
   fold_entries(store, id, r, part, fold)
-  rewrite(from, id, n)
+  if empty(n) then forget(from, id, n) else rewrite(from, id, n) end
   may_move = 0
   return part
 end

@@ -35,7 +35,7 @@ local function unite_some(id, fold)
     if n.mark == MARK_EARLIER then r.due = min(r.due, n.due) end
     remove_spilled(second, id, n, part)
     fold_entries(first, id, r, part, fold)
-    rewrite(second, id, n)
+    if empty(n) then forget(second, id, n) else rewrite(second, id, n) end
     rewrite(first, id, r)
     may_move = 0
   end

@@ -33,8 +33,12 @@ local function kill(id, r)
   if moves > may_move then
     local part = move_some(first, id, r, morgue, d, FOLD)
     if hooked then notify_entries('', id, {retry = r.retry, error = d.error}, part) end
+    if empty(r) then
+      note(id, EVENT_BURIED, #part, d.error)
+      unplace(id, r)
+    end
     write(morgue, id, d, FOLD)
-    return false
+    return empty(r)
   end
   may_move = may_move - moves
   note(id, EVENT_BURIED, r.entries and #r.entries or r.count, d.error)
