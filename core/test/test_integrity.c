@@ -209,6 +209,58 @@ static void test_check_names_and_repairs_each_damage(void **state)
     }
 }
 
+/* A spilled record, whose payloads are removed, counts none. */
+static void empty_record(const char *hash, const char *id, const char *spill)
+{
+    static const char empty[] = "local r = redis.call('HGET', KEYS[1], ARGV[1]) "
+                                "redis.call('HSET', KEYS[1], ARGV[1], string.sub(r, 1, 14) .. string.rep('\\0', 4) "
+                                ".. string.sub(r, 19)) "
+                                "return redis.call('DEL', KEYS[2] .. ':' .. ARGV[1], KEYS[2] .. 'map:' .. ARGV[1])";
+    redisReply *reply = redis("EVAL %s 2 " PREFIX "%s " PREFIX "%s %s", empty, hash, spill, id);
+    assert_int_equal(reply->integer, 2);
+    freeReplyObject(reply);
+}
+
+/* It could not move to another shard, either. */
+static void test_check_ends_a_spilled_record_that_counts_no_payloads(void **state)
+{
+    static const char *const rows[][3] = {
+        {"jobs", "cold", "spill"}, {"next", "a", "nextspill"}, {"dead", "bad", "deadspill"}};
+    fixture f = open_queue(1, "merge");
+    size_t i;
+    char run[64];
+    (void)state;
+    fill_all(&f, run);
+    for (i = 0; i < sizeof rows / sizeof *rows; i++) {
+        redisReply *reply;
+        empty_record(rows[i][0], rows[i][1], rows[i][2]);
+        assert_string_equal(kinds_found(&f, f.queue, 0), "payloads");
+        assert_int_equal(findings(&f, 1), 0);
+        assert_int_equal(findings(&f, 0), 0);
+        reply = redis("HEXISTS " PREFIX "%s %s", rows[i][0], rows[i][1]);
+        assert_int_equal(reply->integer, 0);
+        freeReplyObject(reply);
+    }
+    assert_works_on(&f);
+    close_queue(&f);
+}
+
+/* All payloads of the run have been checkpointed, and its outcome follows. */
+static void test_check_leaves_a_run_of_which_no_payload_is_left(void **state)
+{
+    fixture f = open_queue(1, "merge");
+    char run[64];
+    (void)state;
+    acquire(&f, "n1");
+    push_many(&f, "hot", 0, 400);
+    assert_int_equal(claim(&f, "1", run), 1);
+    empty_record("jobs", "hot", "spill");
+    assert_string_equal(kinds_found(&f, f.queue, 1), "");
+    settle_done(&f, "hot", run);
+    assert_int_equal(count_of("EXISTS", "jobs"), 0);
+    close_queue(&f);
+}
+
 /* What waits of the id, or waits behind its run, cannot be read: the jobs before it in the call are not written either.
  */
 static void test_r_push_8_a_push_that_meets_an_unreadable_record_writes_nothing(void **state)
@@ -512,6 +564,8 @@ int main(void)
         cmocka_unit_test(test_check_replaces_keys_of_the_wrong_type),
         cmocka_unit_test(test_f30_repair_mends_each_evicted_key),
         cmocka_unit_test(test_check_names_and_repairs_each_damage),
+        cmocka_unit_test(test_check_ends_a_spilled_record_that_counts_no_payloads),
+        cmocka_unit_test(test_check_leaves_a_run_of_which_no_payload_is_left),
         cmocka_unit_test(test_r_push_8_a_push_that_meets_an_unreadable_record_writes_nothing),
         cmocka_unit_test(test_check_passes_over_keys_that_have_gone_meanwhile),
         cmocka_unit_test(test_check_names_keys_that_nothing_owns),
