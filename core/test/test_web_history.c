@@ -328,6 +328,39 @@ static void test_nodes_measure_queues_without_a_node(void **state)
     assert_int_equal((int)sum_of(0), 0);
 }
 
+static void test_history_is_measured_while_redis_is_full(void **state)
+{
+    redisReply *reply;
+    (void)state;
+    open_browser();
+    push_two();
+    get("/api/web/dashboard");
+    REDIS("SET seriatim:{/nodes}:sampler %s", "1 1 another"); /* its lease is over */
+    REDIS("DEL seriatim:{Q}:history");
+    new_browser();
+    REDIS("CONFIG SET maxmemory 1");
+    get("/api/web/dashboard");
+    REDIS("CONFIG SET maxmemory 0");
+    reply = redis("EXISTS seriatim:{Q}:history");
+    assert_int_equal(reply->integer, 1);
+    freeReplyObject(reply);
+    reply = redis("PTTL seriatim:{/nodes}:sampler");
+    assert_in_range(reply->integer, 3500000, 3600000);
+    freeReplyObject(reply);
+    reply = redis("GET seriatim:{/nodes}:sampler");
+    assert_null(strstr(reply->str, "another"));
+    freeReplyObject(reply);
+    /* Also where nobody has measured within the last hour. */
+    REDIS("DEL seriatim:{/nodes}:sampler seriatim:{Q}:history");
+    new_browser();
+    REDIS("CONFIG SET maxmemory 1");
+    get("/api/web/dashboard");
+    REDIS("CONFIG SET maxmemory 0");
+    reply = redis("EXISTS seriatim:{Q}:history seriatim:{/nodes}:sampler");
+    assert_int_equal(reply->integer, 2);
+    freeReplyObject(reply);
+}
+
 /* Measures Q, which is idle. Returns what was pushed, as its history counts on. */
 static double pushed_by_an_idle_sample(void)
 {
@@ -377,6 +410,7 @@ int main(void)
         cmocka_unit_test(test_history_marks_steps_between_samples_as_unknown),
         cmocka_unit_test(test_the_dashboard_measures_queues_that_no_node_ever_served),
         cmocka_unit_test(test_nodes_measure_queues_without_a_node),
+        cmocka_unit_test(test_history_is_measured_while_redis_is_full),
         cmocka_unit_test(test_an_idle_queue_is_measured_over_all_shards_that_it_ever_had),
     };
     if (getenv("ONLY"))

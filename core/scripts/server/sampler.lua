@@ -13,5 +13,6 @@ before, last = tonumber(before) or 0, tonumber(last) or 0
 local whole = string.format('%.0f', now)
 -- A lease that ends later than any lease could was written before Redis' clock went back.
 if holder and holder ~= process and now < before and before - now <= time * 1000 then return {0, whole, '0'} end
+call('PEXPIRE', KEYS[1], 3600000) -- a write that needs no memory, after which a full Redis lets the script write on
 call('SET', KEYS[1], string.format('%.0f %.0f %s', now + time * 1000, now, process), 'PX', 3600000)
 return {1, whole, string.format('%.0f', last <= now and last or 0)}
