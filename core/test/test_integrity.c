@@ -94,10 +94,10 @@ static void assert_works_on(fixture *f)
 /* Every key of a shard is replaced by one of another type: named, put aside, and the queue works on. */
 static void test_check_replaces_keys_of_the_wrong_type(void **state)
 {
-    static const char *const kinds[] = {"state",        "jobs",        "ready",   "due",       "running",
-                                        "next",         "retry",       "dead",    "died",      "parked",
-                                        "unproven",     "suspect",     "overrun", "spill:hot", "deadspill:bad",
-                                        "spillmap:hot", "nextspill:a", "scores",  "scoreends"};
+    static const char *const kinds[] = {"state",         "jobs",         "ready",       "due",     "running",
+                                        "next",          "retry",        "dead",        "died",    "parked",
+                                        "unproven",      "suspect",      "overrun",     "uniting", "spill:hot",
+                                        "deadspill:bad", "spillmap:hot", "nextspill:a", "scores",  "scoreends"};
     size_t i;
     char run[64];
     (void)state;

@@ -121,6 +121,30 @@ static void test_actions_apply_to_an_id_that_unites(void **state)
     close_queue(&f);
 }
 
+/* Without its entry in `uniting` the id would stay as it is for ever; the repair puts what lay there aside. */
+static void test_check_finds_the_ids_of_a_wrong_key_that_unite(void **state)
+{
+    fixture f = open_queue(1, "merge");
+    char run[64];
+    (void)state;
+    acquire(&f, "n1");
+    push_many(&f, "hot", 0, 1000);
+    assert_int_equal(claim(&f, "1", run), 1);
+    push_many(&f, "hot", 1000, 1000);
+    settle_failed(&f, "hot", run, "9", "bury");
+    assert_int_equal(count_of("ZCARD", "uniting"), 1);
+    REDIS("DEL " PREFIX "uniting");
+    REDIS("SET " PREFIX "uniting wrong");
+    assert_string_equal(kinds_found(&f, f.queue, 0), "type");
+    assert_string_equal(kinds_found(&f, f.queue, 1), "type index");
+    assert_string_equal(kinds_found(&f, f.queue, 0), "");
+    assert_int_equal(count_of("ZCARD", "uniting"), 1);
+    recover_all(&f);
+    assert_int_equal(fetch(&f, SERIATIM_FETCH, "hot")->payload_total, 2000);
+    assert_string_equal(fetch(&f, SERIATIM_FETCH, "hot")->state, "retrying");
+    close_queue(&f);
+}
+
 /* Actions move many payloads to many in slices, and none is lost or doubled. */
 static void test_actions_move_many_payloads_in_slices(void **state)
 {
@@ -307,6 +331,7 @@ int main(void)
         cmocka_unit_test(test_the_next_owner_recovers_runs_in_slices),
         cmocka_unit_test(test_an_id_unites_in_slices),
         cmocka_unit_test(test_actions_apply_to_an_id_that_unites),
+        cmocka_unit_test(test_check_finds_the_ids_of_a_wrong_key_that_unite),
         cmocka_unit_test(test_undecodable_payloads_are_buried_in_slices),
         cmocka_unit_test(test_an_oversize_payload_is_killed_in_one_call),
         cmocka_unit_test(test_an_oversize_payload_is_requeued_in_one_call),

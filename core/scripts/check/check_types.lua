@@ -4,7 +4,8 @@
 -- ARGV: 1 generation, 2 '1' to repair
 -- Returns as check.lua: {'0', or '1' where the scripts cannot look at the shard, keys looked at, {finding, '', detail, '1' if repaired, ...}, {}}
 local call, format, sub = redis.call, string.format, string.sub
-local KINDS = {'state', 'jobs', 'ready', 'due', 'running', 'next', 'retry', 'dead', 'died', 'parked', 'unproven', 'suspect', 'overrun', 'claims'}
+local KINDS = {'state', 'jobs', 'ready', 'due', 'running', 'next', 'retry', 'dead', 'died', 'parked', 'unproven', 'suspect', 'overrun', 'uniting',
+  'claims'}
 local TYPES = {state = 'string', jobs = 'hash', ready = 'list', running = 'hash', next = 'hash', dead = 'hash', claims = 'hash'} -- others: zset
 local STATE, PREFIX = KEYS[1], sub(KEYS[1], 1, -6)
 local generation, repair = tonumber(ARGV[1]), ARGV[2] == '1'
