@@ -297,6 +297,34 @@ static void test_an_oversize_payload_leaves_no_empty_record_when_it_unites(void 
     close_queue(&f);
 }
 
+/* A notice may take all that a call may move but a part of a payload: then the next id waits for the next call. */
+static void test_ids_are_killed_beside_a_notice_that_leaves_less_than_a_payload(void **state)
+{
+    static const char *const names[] = {"a", "b", "c", "d", "e", "f", "g", "h"}; /* in whatever order Lua has them */
+    static char payload[390856 + 1]; /* 248.5 of the 250 payloads of a call, and one more for the id */
+    size_t i;
+    (void)state;
+    memset(payload, 'x', sizeof payload - 1);
+    for (i = 0; i < sizeof names / sizeof *names; i++) {
+        fixture f = open_queue(1, "merge");
+        char began[32] = "0", cursor[64] = "";
+        long long killed = 0;
+        push_failed(&f, "large", payload, 3, 3600);
+        push_failed(&f, names[i], "small", 3, 3600);
+        do {
+            redisReply *reply = SCRIPT(kill_failed, began, cursor, "merge", "1");
+            snprintf(began, sizeof began, "%s", reply->element[0]->str);
+            snprintf(cursor, sizeof cursor, "%s", reply->element[1]->str);
+            killed += reply->element[2]->integer;
+            freeReplyObject(reply);
+        } while (cursor[0]);
+        assert_int_equal(killed, 2);
+        assert_int_equal(count_of("HLEN", "notices"), 2);
+        assert_int_equal(count_of("HLEN", "dead"), 2);
+        close_queue(&f);
+    }
+}
+
 /* The last slice of them is as long as a call reads, and the equal payload that came later has folded into them. */
 static void test_failed_payloads_end_with_the_last_slice(void **state)
 {
@@ -336,6 +364,7 @@ int main(void)
         cmocka_unit_test(test_an_oversize_payload_is_killed_in_one_call),
         cmocka_unit_test(test_an_oversize_payload_is_requeued_in_one_call),
         cmocka_unit_test(test_an_oversize_payload_leaves_no_empty_record_when_it_unites),
+        cmocka_unit_test(test_ids_are_killed_beside_a_notice_that_leaves_less_than_a_payload),
         cmocka_unit_test(test_failed_payloads_end_with_the_last_slice),
     };
     return cmocka_run_group_tests(tests, start_server, stop_server);

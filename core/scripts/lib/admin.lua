@@ -188,7 +188,8 @@ local function end_failed(records, began, text, following, whole, some)
   local cursor, passed, within = read_cursor(text)
   local ended = 0
   for id, r in pairs(records) do
-    if may_move <= 0 then return ended, cursor end
+    -- An id takes 1 at least; what notices take is no whole number.
+    if may_move < 1 then return ended, cursor end
     local is_new = not r.entries and r.first > began
     local is_old = not came_since(began) or not r.entries and r.last <= began
     if (not within or id == within) and not is_new and is_old then
