@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import json
 import os
+import pickle
 import re
 import subprocess
 from collections.abc import Iterator
+from datetime import date
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
@@ -436,6 +439,45 @@ def test_pop_with_an_application_shows_what_is_not_json_in_a_queue_of_another_on
     output, code = shell("pop", "Other", "-r", "app")
     assert output.endswith(': 1 payload\n"{not"\n') and code == 0, output
     assert includes(other.metrics, length=1, morgue_length=0)
+
+
+PICKLED = f"""{APP}
+import pickle
+
+class Pickled(seriatim.Worker):
+    codec = (pickle.dumps, pickle.loads)
+"""
+
+
+def pickled(shell: Shell) -> Any:
+    """A worker whose payloads may be all that Python has; the command's -r pickled has it, too."""
+    shell.write("pickled.py", PICKLED)
+    return worker("Pickled", codec=(pickle.dumps, pickle.loads), shards_count=1)
+
+
+def test_pop_and_scheduled_list_show_values_that_json_has_not_as_texts(shell: Shell) -> None:
+    queue = pickled(shell)
+    payload = {"at": date(2026, 11, 30), (1, b"a"): Decimal("1.50"), None: "\ud800"}
+    queue.perform_async([{"id": "a", "payload": payload}, {"id": "b", "payload": payload, "deliver_in": 1000}])
+    shown = """{"at":"2026-11-30","(1, b'a')":"1.50","null":"?"}"""
+    output, code = shell("pop", "Pickled", "-r", "pickled")
+    assert output.endswith(f": 1 payload\n{shown}\n") and code == 0, output
+    assert includes(queue.metrics, length=1, busy=0, retries=0)
+    output, code = shell("scheduled", "list", "Pickled", "-r", "pickled", "--json")
+    assert f'"payload":{shown}' in output and code == 0, output
+
+
+def test_a_pop_that_cannot_print_hands_the_id_back(shell: Shell) -> None:
+    endless: list[Any] = []
+    endless.append(endless)
+    for payload, env, why in (("\xe4", {"PYTHONIOENCODING": "ascii"}, "UnicodeEncodeError: "), (endless, {}, "RecursionError: ")):
+        queue = pickled(shell)
+        queue.perform_async([{"id": "a", "payload": payload}])
+        output, code = shell("pop", "Pickled", "-r", "pickled", "--json", "--ack", env=env)
+        assert re.fullmatch(rf"seriatim: what was popped cannot be printed \({why}.*\); it was handed back\n", output) and code == 1, output
+        assert includes(queue.metrics, length=1, busy=0, retries=0)
+        assert queue.queries.range_by_id("-", "+")[0]["retry_count"] == -1
+        queue.actions.delete(["a"])
 
 
 def test_dead_list_retry_and_delete_work(shell: Shell) -> None:

@@ -365,6 +365,33 @@ RSpec.describe "the command", limit: 400 do
       expect(seriatim("dead", "delete", "Morgue", "--all")).to eq(["deleted 2\n", 0])
     end
 
+    it "show payloads that are as deep as a push allows" do
+      deep = worker("Deep", max_retry_count: 0)
+      payload = (1...128).reduce([]) { |value, _| [value] }
+      shown = "#{"[" * 128}#{"]" * 128}"
+      deep.perform_async([{ id: "dies", payload: payload }])
+      Seriatim.pop(deep).fail("boom")
+      deep.perform_async([{ id: "a", payload: payload }, { id: "later", payload: payload, deliver_in: 1000 }])
+      expect(seriatim("pop", "Deep")).to match([/: 1 payload\n#{Regexp.escape(shown)}\n\z/, 0])
+      expect(seriatim("pop", "Deep", "--json")).to match([/"payloads":\[#{Regexp.escape(shown)}\]/, 0])
+      expect(deep.metrics).to include(length: 1, busy: 0, retries: 0)
+      expect(seriatim("scheduled", "list", "Deep")).to match([/ #{Regexp.escape(shown[0, 60])}\.\.\.$/, 0])
+      expect(seriatim("dead", "list", "Deep", "--json")).to match([/#{Regexp.escape(shown)}/, 0])
+    end
+
+    it "hand back what they popped and cannot print, whatever the reason" do
+      path = write("marshal.rb", "module Marshalled; extend Seriatim::Worker; self.codec = :marshal; end")
+      marshalled = worker("Marshalled", codec: :marshal)
+      endless = [].tap { |list| list << list }
+      { endless => /SystemStackError: /, "\xff".b.to_sym => /\S+Error: / }.each do |payload, why|
+        marshalled.perform_async([{ id: "a", payload: payload }])
+        expect(seriatim("pop", "Marshalled", "-r", path, "--ack", "--json")).to match([/\Aseriatim: what was popped cannot be printed \(#{why}.*\); it was handed back\n\z/, 1])
+        expect(marshalled.metrics).to include(length: 1, busy: 0, retries: 0)
+        expect(marshalled.queries.fetch(["a"]).first).to include(retry_count: -1)
+        marshalled.actions.delete(["a"])
+      end
+    end
+
     it "R-COMMAND-6: list, reschedule and cancel scheduled payloads, by their handles" do
       plans = worker("Plans")
       first, second = plans.perform_async([{ id: "a", payload: { n: 1 }, deliver_in: 1000 }, { id: "b", deliver_in: 2000 }]).handles

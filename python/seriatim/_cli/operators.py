@@ -82,6 +82,7 @@ SCHEDULED_USAGE: Final = (
     "scheduled list QUEUE [--id ID] | scheduled cancel QUEUE HANDLE... | scheduled reschedule QUEUE HANDLE TIME"
 )
 PAYLOAD_SHOWN: Final = 60  # characters, in a table
+KEYS: Final = (int, float, type(None))  # what json takes besides str as a key
 UNIX_TIME: Final = re.compile(r"\+?[0-9]+(\.[0-9]+)?")
 UTC: Final = re.compile(r"([0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}(\.[0-9]{3})?)Z")
 
@@ -183,10 +184,14 @@ class Operators:
             return CRASHED
         try:
             self._show_delivery(delivery)
-        except OSError:
-            output.discard()
+        except BaseException as error:
+            if isinstance(error, OSError):
+                output.discard()
             delivery.release()
-            raise Error("what was popped cannot be printed; it was handed back") from None
+            if not isinstance(error, Exception):
+                raise
+            why = "" if isinstance(error, OSError) else f" ({_log.brief(error)})"
+            raise Error(f"what was popped cannot be printed{why}; it was handed back") from None
         if "ack" in self._options:
             delivery.ack()
         else:
@@ -601,13 +606,16 @@ def print_json(value: object) -> None:
 
 
 def json_text(value: object) -> str:
-    return json.dumps(readable(value), ensure_ascii=False, separators=(",", ":"))
+    return json.dumps(readable(value), ensure_ascii=False, separators=(",", ":"), default=_log.utf8)
 
 
 def readable(value: Any) -> Any:
-    """JSON has no bytes: what is not UTF-8 is shown with question marks."""
+    """
+    JSON has no bytes: what is not UTF-8 is shown with question marks. A codec of the application's may give what JSON has not:
+    keys that are shown as texts, and values, which json_text shows as texts.
+    """
     if isinstance(value, Mapping):
-        return {key: readable(item) for key, item in value.items()}
+        return {key if isinstance(key, KEYS) else _log.utf8(key): readable(item) for key, item in value.items()}
     if isinstance(value, (list, tuple)):
         return [readable(item) for item in value]
     if isinstance(value, (str, bytes)):

@@ -175,9 +175,12 @@ module Seriatim
       def show_delivery(delivery)
         print_delivery(delivery)
         $stdout.flush
-      rescue SystemCallError
+      rescue Exception => e # rubocop:disable Lint/RescueException
         delivery.release
-        raise Error, "what was popped cannot be printed; it was handed back"
+        raise unless e.is_a?(StandardError) || e.is_a?(SystemStackError)
+
+        why = " (#{Log.brief(e)})" unless e.is_a?(SystemCallError)
+        raise Error, "what was popped cannot be printed#{why}; it was handed back"
       end
 
       def print_delivery(delivery)
@@ -349,7 +352,7 @@ module Seriatim
 
       # The beginning of a payload, as JSON.
       def brief(payload)
-        text = JSON.generate(readable(payload))
+        text = json(payload)
         text.size > PAYLOAD_SHOWN ? "#{text[0, PAYLOAD_SHOWN]}..." : text
       end
 
@@ -453,12 +456,15 @@ module Seriatim
       def say(text) = puts(Log.printable(text))
 
       # What JSON itself leaves as it is and a terminal would obey is escaped, which is the same JSON.
-      def print_json(value) = say(JSON.generate(readable(value)))
+      def print_json(value) = say(json(value))
+
+      # A payload may be deeper than JSON.generate allows by itself.
+      def json(value) = JSON.generate(readable(value), max_nesting: 0)
 
       # JSON has no bytes: what is not UTF-8 is shown with question marks.
       def readable(value)
         case value
-        when Hash then value.to_h { |key, item| [key, readable(item)] }
+        when Hash then value.to_h { |key, item| [key.is_a?(String) ? Log.utf8(key) : key, readable(item)] }
         when Array then value.map { |item| readable(item) }
         when String then Log.utf8(value)
         when Float then value.finite? ? value : nil
