@@ -99,6 +99,7 @@ local function dispatch(found, words, arguments)
   end
   if verb ~= "server" then
     native.hold_signals(false)
+    native.catch_signals({ "PIPE" }, false) -- else a reader that is gone would end pop before it has handed anything back
   end
   if verb == "outbox" then
     errors.usage("outbox is for applications in Ruby: use the command of the Ruby gem")
@@ -166,6 +167,8 @@ local function code_of(ended)
     return complain(codes.USAGE, misuse, "see seriatim-lua help")
   elseif failure.no_redis(raised) then
     return complain(codes.NO_REDIS, failure.no_redis(raised))
+  elseif errors.is(raised, "OUTPUT") and raised.unread then
+    return codes.CRASHED
   elseif errors.is(raised) then
     return complain(codes.CRASHED, raised.message)
   end

@@ -31,6 +31,7 @@ local errors = {}
 ---@field message string
 ---@field result seriatim.PushResult?
 ---@field of_application boolean?  the application that the command loads is wrong, not the command line
+---@field unread boolean?  of OUTPUT: the reader of the pipe is gone, of which the command says nothing
 local Error = {}
 Error.__index = Error
 Error.__name = "seriatim.Error"

@@ -479,6 +479,19 @@ describe("seriatim-lua", function()
     assert.same({ 1, 0, 0 }, { figures.length, figures.busy, figures.retries })
   end)
 
+  it("hands back what it popped when the reader of its output is gone, and other verbs end with 1", function()
+    push(queue "Popped", { { id = "a" } })
+    os.execute("mkfifo " .. command.quote(shell.folder .. "/unread"))
+    local closed = "3<>unread >unread 3>&-" -- opened for both, so that opening it to write does not wait for a reader
+    for _, option in ipairs { "--json", "--ack" } do
+      local said = { "seriatim: what was popped cannot be printed; it was handed back\n", 1 }
+      assert.same(said, { shell:run { "pop", "Popped", option, closed = closed } })
+    end
+    local figures = assert(queue("Popped"):metrics())
+    assert.same({ 1, 0, 0 }, { figures.length, figures.busy, figures.retries })
+    assert.same({ "", 1 }, { shell:run { "stats", closed = closed } })
+  end)
+
   -- ---- a private Redis
 
   it("R-PRIVATE-1: starts a private Redis where no other is named", function()

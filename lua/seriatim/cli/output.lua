@@ -1,11 +1,15 @@
 -- The standard output of the command. What cannot be written ends the command, which would else say that all is well.
 local errors = require "seriatim.errors"
 
+local EPIPE = 32
+
 local output = {}
 
-local function must(done, why)
+local function must(done, why, number)
   if not done then
-    error(errors.new("OUTPUT", "the output cannot be written: " .. why), 0)
+    local err = errors.new("OUTPUT", "the output cannot be written: " .. why)
+    err.unread = number == EPIPE
+    error(err, 0)
   end
 end
 
