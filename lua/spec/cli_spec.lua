@@ -390,6 +390,15 @@ describe("seriatim-lua", function()
     assert.equal(2, queue().queue:shards_count())
   end)
 
+  it("pop with an application shows what is not JSON in a queue of another one", function()
+    local other = seriatim.worker { name = "Other", codec = "raw", shards_count = 1 }
+    push(other, { { id = "text", payload = "{not" } })
+    local output, code = shell:run("pop", "Other", "-r", "app")
+    assert(output:find(': 1 payload\n"{not"\n', 1, true) and code == 0, output)
+    local figures = assert(other:metrics())
+    assert.same({ 1, 0 }, { figures.length, figures.morgue_length })
+  end)
+
   it("runs dead list, retry and delete", function()
     shell:write("dying.lua", APP .. [[
       seriatim.worker { name = "Morgue", max_retry_count = 0, perform = function() error("boom\nand more", 0) end }

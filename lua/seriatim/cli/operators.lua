@@ -118,9 +118,10 @@ local function layout(worker, shards)
   end))
 end
 
----A worker that is known by its queue's name alone.
+---A worker that is known by its queue's name alone. It is not in workers.all, which are those of the application.
 local function made_for(queue)
   local worker = workers.define { queue_name = queue }
+  table.remove(workers.all)
   local settings = settings_with(worker, 0)
   rawset(worker, "queue_settings", function() return settings end)
   return worker
@@ -154,7 +155,7 @@ end
 
 ---All that have a layout in Redis.
 local function all_queues()
-  layout(workers.define { queue_name = "-" }, 0)
+  layout(made_for("-"), 0)
   local names, err = metrics.queues()
   if not names then
     err = errors.is(err, "SERVER") and errors.new("SERVER", "cannot list the queues (name them): " .. err.message) or err
@@ -705,7 +706,7 @@ end
 
 -- What lies below the namespace and is no queue's, and queues whose layout is not right.
 local function check_namespace(self, repair)
-  layout(workers.define { queue_name = "-" }, 0)
+  layout(made_for("-"), 0)
   self:show_progress("check")
   local _, findings = errors.must(pool.ask(function(connection)
     return connection:call("check", NO_QUEUE, repair, nil)
