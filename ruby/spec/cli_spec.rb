@@ -344,6 +344,26 @@ RSpec.describe "the command", limit: 400 do
       expect(seriatim("check")).to match([/Shell: \d+ records, 0 findings/, 0])
     end
 
+    it "take words that the locale does not have, and such as are no UTF-8" do
+      c = { env: { "LC_ALL" => "C" } }
+      expect(Command.run("push", "Orders", "Zürich", '"ü"', "--create", **c)).to eq(["added 1, folded 0, refused 0\n", 0])
+      expect(worker("Orders").queries.fetch(["Zürich"]).first).to include(id: "Zürich", payloads: [["ü", be_a(Float)]])
+      app = write("ort.rb", "module Ort; extend Seriatim::Worker; self.queue_name = 'Örter'; self.shards_count = 7; end")
+      expect(Command.run("push", "Örter", "1", "-r", app, **c).last).to eq(0)
+      expect(worker("Örter").queue.shards_count).to eq(7)
+      expect(Command.run("stats", "--bögus", **c)).to eq(["seriatim: invalid option: --bögus\n          see seriatim help\n", 2])
+      name = "Q\xff%{}"
+      [{}, c].each do |options|
+        expect(Command.run("push", name, "id\xfe", "1", "--create", **options).last).to eq(0)
+        expect(Command.run("stats", name, **options)).to match([/^Q\?%{} +\d /, 0])
+        expect(Command.run("pause", name, "id\xfe", **options)).to eq(["parked 1\n", 0])
+        expect(Command.run("reshard", name, "\xff", **options)).to match([/shards must be a whole number from 1 to 4096, not "\?"$/, 2])
+        expect(Command.run("b\xffgus", **options)).to match([/unknown command b\?gus; there are/, 2])
+        expect(Command.run("-x\xff", **options)).to match([/invalid option: -x\?$/, 2])
+      end
+      expect(worker(name).queries.parked.map { |record| record[:id].b }).to eq(["id\xfe".b])
+    end
+
     it "say so where Redis forbids to list the queues" do
       worker("Shell").perform_async([{ id: 1 }])
       as_limited_user("-scan") do |url|

@@ -31,7 +31,7 @@ module Seriatim
     # @return [Integer] the exit code
     def run(argv)
       @options = {}
-      words = parser.parse(argv)
+      words = parse(argv)
       refuse_foreign_option(words)
       return say_of_itself(words) if @options[:help] || @options[:version] || WITHOUT_REDIS.include?(words.first)
 
@@ -61,6 +61,21 @@ module Seriatim
     end
 
     private
+
+    # As bytes, because optparse raises where a word is not valid in the locale. Names of queues and ids are UTF-8, whatever the locale.
+    def parse(argv)
+      words = parser.parse(argv.map(&:b))
+      @options.transform_values! { |value| as_utf8(value) }
+      as_utf8(words)
+    end
+
+    def as_utf8(value)
+      case value
+      when String then value.dup.force_encoding(Encoding::UTF_8)
+      when Array then value.map { |item| as_utf8(item) }
+      else value
+      end
+    end
 
     def dispatch(words)
       verb = words.first ? words.shift : "server"

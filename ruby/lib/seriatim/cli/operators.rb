@@ -401,7 +401,7 @@ module Seriatim
       end
 
       def reshard(queue, shards = nil)
-        unless shards.nil? || shards.match?(/\A\d{1,9}\z/)
+        unless shards.nil? || shards.b.match?(/\A\d{1,9}\z/)
           raise UsageError, "shards must be a whole number from 1 to 4096, not #{Log.utf8(shards).inspect}"
         end
 
