@@ -199,6 +199,12 @@ RSpec.describe "import lowkiq", limit: 240 do
     expect(consume).to eq([%w[a 1]])
   end
 
+  it "tells a Redis that is not ready from one that refuses" do
+    said = ->(text) { connection.call("EVAL", "return redis.error_reply(ARGV[1])", 0, text) }
+    %w[LOADING BUSY MASTERDOWN TRYAGAIN CLUSTERDOWN].each { |word| expect { said.call("#{word} it is") }.to raise_error(Seriatim::NotReady, /: #{word} it is/) }
+    %w[BUSYKEY OOM].each { |word| expect { said.call("#{word} it is") }.to raise_error(Seriatim::RedisError, /: #{word} it is/) }
+  end
+
   describe "the command" do
     def run(*words, **options) = Command.run("import", "lowkiq", "Old", "--from", @source.url, *words, **options)
 
@@ -249,6 +255,48 @@ RSpec.describe "import lowkiq", limit: 240 do
       expect(command.log).to include('"waiting":2')
     ensure
       command&.remove
+    end
+
+    # While the block runs, this Redis runs a script and refuses all else.
+    def busy(redis)
+      redis.call("CONFIG", "SET", "lua-time-limit", 50)
+      script = Thread.new { redis.call("EVAL", "while true do end", 0) rescue nil }
+      eventually { redis.call("PING") && false rescue true }
+      yield
+    ensure
+      redis.call("SCRIPT", "KILL")
+      script.join
+      redis.call("CONFIG", "SET", "lua-time-limit", 5000)
+    end
+
+    # An application whose file "watching" says that --watch has begun; while there is a file "away", Seriatim's Redis is not ready.
+    def watched(dir)
+      File.join(dir, "app.rb").tap { |path| File.write(path, <<~RUBY) }
+        require "seriatim/import/lowkiq"
+        module Old; extend Seriatim::Worker; self.codec = :marshal; end
+        here = __dir__
+        Seriatim.const_get(:Import)::Lowkiq.prepend(Module.new { define_method(:watch) { File.write("\#{here}/watching", "") && super() } })
+        Seriatim.const_get(:Connection).prepend(Module.new do
+          define_method(:action) { |*words| File.exist?("\#{here}/away") ? raise(Seriatim::NotReady, "ours is loading") : super(*words) }
+        end)
+      RUBY
+    end
+
+    it "R-LOWKIQ-12: --watch goes on once a Redis is ready again, on either side" do
+      target
+      Dir.mktmpdir do |dir|
+        command = Command.new("import", "lowkiq", "Old", "--from", @source.url, "--watch", "-r", watched(dir), wait: false)
+        eventually { File.exist?(File.join(dir, "watching")) }
+        busy(@source) { command.wait_for(/ import unix:\S+: BUSY /) }
+        File.write(File.join(dir, "away"), "")
+        old.wait("while", { 2 => 1 })
+        command.wait_for(/ import ours is loading/)
+        File.delete(File.join(dir, "away"))
+        eventually { consume == [["while", 2]] }
+        expect(command.stop).to eq(0)
+      ensure
+        command&.remove
+      end
     end
   end
 end

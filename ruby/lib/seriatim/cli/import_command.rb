@@ -41,10 +41,10 @@ module Seriatim
 
       def stop_at_signals = %w[TERM INT].each { |name| trap(name) { @importer.stop } }
 
-      # A Redis that is away is waited for: whatever was under way is found again.
+      # A Redis that is away, or loads its data, is waited for: whatever was under way is found again.
       def watch
         @importer.watch
-      rescue ConnectionError => e
+      rescue ConnectionError, NotReady => e
         Log.warn("import", e.message)
         sleep(RETRY_SECONDS)
         reconnect
@@ -53,7 +53,7 @@ module Seriatim
 
       def reconnect
         @importer.queue = source
-      rescue ConnectionError
+      rescue ConnectionError, NotReady
         nil # the next step fails again
       end
 

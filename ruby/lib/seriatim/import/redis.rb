@@ -12,7 +12,8 @@ module Seriatim
     class Redis
       SECONDS = 30 # that an answer may take
       FORMS = "redis://, rediss:// or unix://"
-      private_constant :SECONDS, :FORMS
+      NOT_READY = %w[LOADING BUSY MASTERDOWN TRYAGAIN CLUSTERDOWN].freeze # first words of errors that pass, as the core knows them
+      private_constant :SECONDS, :FORMS, :NOT_READY
 
       # @param url [String] redis://, rediss:// or unix://, with user, password and database
       # @raise [ConnectionError]
@@ -27,7 +28,7 @@ module Seriatim
       end
 
       # @return [String, Integer, Array, nil]
-      # @raise [RedisError, ConnectionError]
+      # @raise [RedisError, NotReady, ConnectionError]
       def call(*words)
         words = words.map { |word| word.to_s.b }
         Timeout.timeout(SECONDS, TimeoutError, "no answer from #{self} in #{SECONDS} s") do
@@ -82,7 +83,7 @@ module Seriatim
         case type
         when "+" then text
         when ":" then text.to_i
-        when "-" then raise RedisError, "#{self}: #{text}"
+        when "-" then raise NOT_READY.include?(text.b[/\A\S*/]) ? NotReady : RedisError, "#{self}: #{text}"
         when "$" then text == "-1" ? nil : @io.read(text.to_i + 2)[0...-2]
         when "*" then text == "-1" ? nil : Array.new(text.to_i) { read }
         else raise RedisError, "#{self} does not answer as a Redis"
