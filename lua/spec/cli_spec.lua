@@ -3,6 +3,8 @@ local command = require "support.command"
 local native = require "seriatim.native"
 local seriatim = require "seriatim"
 
+local unpack = table.unpack or unpack
+
 local APP = command.APP .. [[
 local module = ...
 
@@ -414,6 +416,23 @@ describe("seriatim-lua", function()
     local error_of_c = record.error:gsub("[^\n]*dying%.lua:%d+: ", "dying.lua: ")
     assert.equal("c", record.id)
     assert.matches("^boom\nand more\n%[C%]: in function 'error'\ndying%.lua: in function [^\n]*$", error_of_c)
+    for _, case in ipairs {
+      { "cba", "c", "b", "a" }, { "c", "c", "b", "--limit", "1" }, { "c", "c", "b", "--error", "boom", "--limit", "1" },
+      { "ab", "--error", "boom", "--limit", "2" },
+    } do
+      local words, shown = { "dead", "list", "Morgue", "--json", unpack(case, 2) }, ""
+      for _, row in ipairs(native.load((shell:run(words)))) do
+        shown = shown .. row.id
+      end
+      assert.equal(case[1], shown)
+    end
+    for _, chosen in ipairs { {}, { "--error", "boom" }, { "a" }, { "a", "--error", "boom" } } do
+      for _, limit in ipairs { "0", "-1", "100001" } do
+        local words = { "dead", "list", "Morgue", "--limit", limit, unpack(chosen) }
+        local told, ended = shell:run(words)
+        assert(told:find("limit must be an integer from 1 to 100000, not " .. limit .. " ", 1, true) and ended == 2, told)
+      end
+    end
     assert.same({ "queued up 1\n", 0 }, { shell:run("dead", "retry", "Morgue", "a", "x") })
     local refused, code = shell:run("dead", "delete", "Morgue")
     assert(refused:find("name the ids, or --all", 1, true) and code == 2, refused)

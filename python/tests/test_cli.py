@@ -494,6 +494,17 @@ def test_dead_list_retry_and_delete_work(shell: Shell) -> None:
     assert len(shell("dead", "list", "Morgue", "--limit", "2")[0].splitlines()) == 3
     (record,) = json.loads(shell("dead", "list", "Morgue", "c", "--json")[0])
     assert (record["id"], record["error"]) == ("c", "boom\nand more")
+    for shown, words in (
+        ("cba", ["c", "b", "a"]),
+        ("c", ["c", "b", "--limit", "1"]),
+        ("c", ["c", "b", "--error", "boom", "--limit", "1"]),
+        ("ab", ["--error", "boom", "--limit", "2"]),
+    ):
+        assert "".join(row["id"] for row in json.loads(shell("dead", "list", "Morgue", "--json", *words)[0])) == shown
+    for words in ([], ["--error", "boom"], ["a"], ["a", "--error", "boom"]):
+        for limit in ("0", "-1", "100001"):
+            output, code = shell("dead", "list", "Morgue", *words, "--limit", limit)
+            assert f"limit must be an int from 1 to 100000, not {limit} " in output and code == 2, output
     assert shell("dead", "retry", "Morgue", "a", "x") == ("queued up 1\n", 0)
     output, code = shell("dead", "delete", "Morgue")
     assert "name the ids, or --all" in output and code == 2

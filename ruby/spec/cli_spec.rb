@@ -380,6 +380,11 @@ RSpec.describe "the command", limit: 400 do
       server.stop
       expect(seriatim("dead", "list", "Morgue")).to match([/^id +died.*^[abc] .*boom.*^[abc] /m, 0])
       expect(JSON.parse(seriatim("dead", "list", "Morgue", "c", "--json").first)).to match([include("id" => "c", "error" => "boom")])
+      shown = ->(*words) { JSON.parse(seriatim("dead", "list", "Morgue", "--json", *words).first).map { |row| row["id"] } }
+      expect([shown.call("c", "b", "a"), shown.call("c", "b", "--limit", "1"), shown.call("c", "b", "--error", "boom", "--limit", "1"), shown.call("--error", "boom", "--limit", "2")]).to eq([%w[c b a], %w[c], %w[c], %w[a b]])
+      [[], %w[--error boom], %w[a], %w[a --error boom]].product(%w[0 -1 100001]).each do |words, limit|
+        expect(seriatim("dead", "list", "Morgue", *words, "--limit", limit)).to match([/limit must be an Integer from 1 to 100000, not #{limit} /, 2])
+      end
       expect(seriatim("dead", "retry", "Morgue", "a", "x")).to eq(["queued up 1\n", 0])
       expect(seriatim("dead", "delete", "Morgue")).to match([/name the ids, or --all/, 2])
       expect(seriatim("dead", "delete", "Morgue", "--all")).to eq(["deleted 2\n", 0])

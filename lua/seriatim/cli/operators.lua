@@ -6,6 +6,7 @@ local tables = require "seriatim.cli.tables"
 local metrics = require "seriatim.client.metrics"
 local pool = require "seriatim.client.pool"
 local pops = require "seriatim.client.pop"
+local validate = require "seriatim.client.validate"
 local errors = require "seriatim.errors"
 local log = require "seriatim.log"
 local native = require "seriatim.native"
@@ -38,6 +39,7 @@ for _, field in ipairs(NODE_FIELDS) do
   NODE_COLUMNS[#NODE_COLUMNS + 1] = field[1]
 end
 local DEAD_PAGE = 200 -- records a query, whose payloads come with them
+local MAX_LIMIT = 100000
 local ERROR_OF = { -- a part of what explain gives, and what is said before its error
   { "job", "its last error" },
   { "behind", "the error of what waits behind the run" },
@@ -471,11 +473,11 @@ local function dead_row(record)
   return { record.id, log.timestamp(record.updated_at), record.payloads_count, first_line(record.error or "") }
 end
 
----Those whose error contains the text of --error.
-local function with_error(records, text)
+---Those whose error contains the text of --error: all, or at most `limit`.
+local function with_error(records, text, limit)
   local found = {}
   for _, record in ipairs(records) do
-    if not text or log.utf8(record.error or ""):find(text, 1, true) then
+    if #found ~= limit and (not text or log.utf8(record.error or ""):find(text, 1, true)) then
       found[#found + 1] = record
     end
   end
@@ -509,9 +511,9 @@ end
 
 function DEAD:list(worker, ids)
   local queries = worker.queries
-  local limit, text, records = self.options.limit or 100, self.options.error
+  local limit, text, records = validate.integer("limit", self.options.limit or 100, 1, MAX_LIMIT), self.options.error
   if #ids > 0 then
-    records = with_error(errors.must(queries:morgue_fetch(ids)), text)
+    records = with_error(errors.must(queries:morgue_fetch(ids)), text, self.options.limit)
   elseif text then
     records = dead_with_error(queries, text, limit)
   else

@@ -16,10 +16,10 @@ from datetime import datetime
 from typing import Any, Final, NoReturn
 
 from .. import _log, _native
-from .._client import pool
+from .._client import pool, validate
 from .._client.delivery import Delivery
 from .._client.metrics import nodes
-from .._client.queries import ScheduledJob
+from .._client.queries import MAX_RECORDS, ScheduledJob
 from .._errors import Error, RedisError, Undecodable, UsageError
 from .._pull import pop
 from .._server import application
@@ -297,7 +297,7 @@ class Operators:
         return changed(done, count, ids, "is not dead")
 
     def _dead_list(self, worker: type[Worker], ids: list[bytes]) -> None:
-        limit = self._options.get("limit", 100)
+        limit = validate.integer("limit", self._options.get("limit", 100), 1, MAX_RECORDS)
         records = self._dead_records(worker, ids, limit)
         if "json" in self._options:
             print_json(records)
@@ -305,10 +305,11 @@ class Operators:
             print_table([["id", "died", "payloads", "error"], *map(dead_row, records)])
 
     def _dead_records(self, worker: type[Worker], ids: list[bytes], limit: int) -> list[Any]:
+        """All of the named ids, unless the limit was given."""
         queries = worker.queries
         wanted = self._options.get("error")
         if ids:
-            return with_error(queries.morgue_fetch(ids), wanted)
+            return with_error(queries.morgue_fetch(ids), wanted)[: self._options.get("limit")]
         if wanted is None:
             return list(queries.morgue_range_by_updated_at("-inf", "+inf", limit=limit))
         found: list[Any] = []

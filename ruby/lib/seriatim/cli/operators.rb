@@ -276,15 +276,16 @@ module Seriatim
       end
 
       def dead_list(worker, ids)
-        records = dead_records(worker.queries, ids, @options.fetch(:limit, 100))
+        records = dead_records(worker.queries, ids, Validate.integer("limit", @options.fetch(:limit, 100), 1..100_000))
         return print_json(records) if @options[:json]
 
         print_table([%i[id died payloads error],
                      *records.map { |r| [r[:id], Log.timestamp(Time.at(r[:updated_at])), r[:payloads_count], first_line(r[:error])] }])
       end
 
+      # All of the named ids, unless the limit was given.
       def dead_records(queries, ids, limit)
-        return with_error(queries.morgue_fetch(ids)) unless ids.empty?
+        return with_error(queries.morgue_fetch(ids)).first(@options.key?(:limit) ? limit : ids.size) unless ids.empty?
         return queries.morgue_range_by_updated_at("-inf", "+inf", limit: limit) unless @options[:error]
 
         pages_with_error(queries).each_with_object([]) do |page, found|
