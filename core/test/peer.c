@@ -311,6 +311,23 @@ int peer_say(const peer *p, seriatim_client *c, const char *text, seriatim_error
     return status;
 }
 
+int peer_answer_one(peer *p, seriatim_client *c, int lost)
+{
+    static char out[16384];
+    seriatim_error error = {0, ""};
+    size_t len;
+    peer_take(p, c);
+    len = peer_parse(p);
+    if (len == 0)
+        return 0;
+    peer_answer(p, out, sizeof out);
+    p->in_len -= len;
+    memmove(p->in, p->in + len, p->in_len + 1);
+    if (!lost)
+        assert_int_equal(peer_say(p, c, out, &error), SERIATIM_OK);
+    return 1;
+}
+
 int peer_run(peer *p, seriatim_client *c, seriatim_error *error)
 {
     static char out[16384];

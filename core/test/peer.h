@@ -65,6 +65,8 @@ void peer_answer(peer *p, char *out, size_t cap);
 void peer_take(peer *p, seriatim_client *c);
 /* Gives the client this answer, in pieces of p->step bytes. Returns srt_client_input's status. */
 int peer_say(const peer *p, seriatim_client *c, const char *text, seriatim_error *error);
+/* Answers one command, which is heard or not when the connection ends. 0: nothing is asked. */
+int peer_answer_one(peer *p, seriatim_client *c, int lost);
 /* Answers until nothing is asked any more. Returns the client's status, or that of the connection when it broke. */
 int peer_run(peer *p, seriatim_client *c, seriatim_error *error);
 /* Loses the connection with all that is under way, and makes another one. */

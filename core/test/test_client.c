@@ -354,6 +354,38 @@ static void test_a_long_cause_is_cut_between_words(void **state)
     seriatim_client_free(c);
 }
 
+/* Behind the layout. A shard that has much to do takes the first 360 of the jobs. */
+static void begin_partly_taken(peer *p, seriatim_client *c)
+{
+    p->take = 360;
+    p->oom_shard = -1;
+    assert_int_equal(seriatim_push_begin(c, 0), SERIATIM_OK);
+    assert_int_equal(add_jobs(c, 0, 1000), SERIATIM_OK);
+    assert_int_equal(seriatim_push_send(c), SERIATIM_OK);
+    assert_true(peer_answer_one(p, c, 0));
+    assert_int_equal(seriatim_push_result(c).added, 360);
+}
+
+static void test_an_error_behind_a_partly_taken_chunk_names_what_is_missing(void **state)
+{
+    peer *p = new_peer(1);
+    seriatim_client *c = connected_client(1);
+    seriatim_error error;
+    (void)state;
+    p->refusal = "ERR what";
+    assert_int_equal(push_range(p, c, 1000, 1), SERIATIM_OK);
+    begin_partly_taken(p, c);
+    p->oom_shard = 0;
+    assert_int_equal(peer_run(p, c, &error), SERIATIM_SERVER);
+    assert_string_equal(message(c),
+                        "Redis answered with an error: ERR what: 1 of 1 chunks (640 of 1,000 jobs) were not written");
+    begin_partly_taken(p, c);
+    assert_int_equal(srt_client_give_up(c, SERIATIM_IO, "cannot connect"), SERIATIM_IO);
+    assert_string_equal(message(c), "cannot connect: 1 of 1 chunks (640 of 1,000 jobs) were not written");
+    free_peer(p);
+    seriatim_client_free(c);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -369,6 +401,7 @@ int main(void)
         cmocka_unit_test(test_a_refusal_under_an_unchanged_layout_waits),
         cmocka_unit_test(test_full_redis_names_what_is_missing),
         cmocka_unit_test(test_a_long_cause_is_cut_between_words),
+        cmocka_unit_test(test_an_error_behind_a_partly_taken_chunk_names_what_is_missing),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

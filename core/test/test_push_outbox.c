@@ -122,6 +122,34 @@ static void test_r_outbox_2_a_later_chunk_is_not_written_before_one_that_was_ref
     seriatim_link_free(link);
 }
 
+/* Of 1,000 jobs for ids that wait already, the shard takes some hundred a call. The last one cannot be written. */
+static void test_an_error_behind_the_first_jobs_of_a_chunk_names_what_is_missing(void **state)
+{
+    redis_process *s = *state;
+    seriatim_link *link = link_to_queue(s->url, "partly", 1, "list");
+    seriatim_push_counts counts;
+    char id[32], want[64];
+    int i, round;
+    for (round = 0; round < 2; round++) {
+        begin(link, "o");
+        for (i = 1; i <= 1000; i++) {
+            snprintf(id, sizeof id, "id-%d", i);
+            assert_int_equal(add(link, id, 1000 * round + i, "1", NULL), SERIATIM_OK);
+        }
+        if (round == 0) {
+            assert_int_equal(end(link), SERIATIM_OK);
+            ask_redis(s, "HSET seriatim:{partly/0}:jobs id-1000 unreadable");
+        }
+    }
+    assert_int_equal(end(link), SERIATIM_SERVER);
+    counts = seriatim_push_result(seriatim_link_client(link));
+    assert_in_range(counts.folded, 1, 999);
+    snprintf(want, sizeof want, ": 1 of 1 chunks (%d of 1,000 jobs) were not written", 1000 - (int)counts.folded);
+    if (!strstr(link_message(link), want))
+        fail_msg("%s, not %s", link_message(link), want);
+    seriatim_link_free(link);
+}
+
 static void test_wrong_names_and_numbers_are_refused(void **state)
 {
     redis_process *s = *state;
@@ -149,6 +177,7 @@ int main(void)
         cmocka_unit_test(test_r_outbox_1_a_job_that_is_pushed_again_is_written_once),
         cmocka_unit_test(test_refused_jobs_are_counted_behind_those_that_were_written),
         cmocka_unit_test(test_r_outbox_2_a_later_chunk_is_not_written_before_one_that_was_refused),
+        cmocka_unit_test(test_an_error_behind_the_first_jobs_of_a_chunk_names_what_is_missing),
         cmocka_unit_test(test_wrong_names_and_numbers_are_refused),
     };
     return cmocka_run_group_tests(tests, start_link_server, stop_link_server);

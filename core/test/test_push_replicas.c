@@ -92,24 +92,6 @@ static void test_a_push_is_sent_again_when_its_master_became_a_replica(void **st
     }
 }
 
-/* Answers one command, which is heard or not when the connection ends. */
-static int peer_answer_one(peer *p, seriatim_client *c, int lost)
-{
-    static char out[16384];
-    seriatim_error error = {0, ""};
-    size_t len;
-    peer_take(p, c);
-    len = peer_parse(p);
-    if (len == 0)
-        return 0;
-    peer_answer(p, out, sizeof out);
-    p->in_len -= len;
-    memmove(p->in, p->in + len, p->in_len + 1);
-    if (!lost)
-        assert_int_equal(peer_say(p, c, out, &error), SERIATIM_OK);
-    return 1;
-}
-
 /* The master dies; the replica that takes its place has nothing that came after the last WAIT. */
 static peer *fail_over(peer *p)
 {

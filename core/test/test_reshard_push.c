@@ -401,6 +401,45 @@ static void test_a_push_of_many_jobs_is_counted_as_without_a_move(void **state)
     close_queue(&f);
 }
 
+/* An id of another shard than this one, which stays there. */
+static const char *steady_id(unsigned other)
+{
+    static char id[32];
+    int i = 0;
+    do
+        snprintf(id, sizeof id, "steady%d", i++);
+    while (seriatim_shard_of(id, strlen(id), 3) != new_shard(id) || new_shard(id) == other);
+    return id;
+}
+
+/* Pushes a job for each of the ids, the second of which may be NULL, and fails. Returns why. */
+static const char *why_a_push_fails(const fixture *f, const char *first, const char *second)
+{
+    done(f, seriatim_push_begin(f->client, f->queue));
+    add(f, first, strlen(first), "1", none);
+    if (second)
+        add(f, second, strlen(second), "1", none);
+    assert_int_equal(seriatim_push_send(f->client), SERIATIM_OK);
+    assert_int_equal(drive(f->link), SERIATIM_SERVER);
+    return seriatim_client_error(f->client)->message;
+}
+
+/* The old shard answers that it has written nothing of an id that is not there. */
+static void test_an_error_of_a_new_shard_says_what_was_written(void **state)
+{
+    const char *id = foreign_id("new", 0);
+    move m;
+    fixture f = open_moving(&m, foreign_id("old", 0));
+    (void)state;
+    f.client->as_in_cluster = 1;
+    REDIS("SET seriatim:{Q/%u}:ready wrong-type", new_shard(id));
+    assert_null(strstr(why_a_push_fails(&f, id, NULL), " were not written"));
+    assert_non_null(
+        strstr(why_a_push_fails(&f, id, steady_id(new_shard(id))), ": 1 of 2 chunks (1 of 2 jobs) were not written"));
+    REDIS("DEL seriatim:{Q/%u}:ready", new_shard(id));
+    close_queue(&f);
+}
+
 static void test_a_pipeline_of_pushes_follows_a_move(void **state)
 {
     const char *old = foreign_id("old", 0), *other = foreign_id("other", 2);
@@ -526,6 +565,7 @@ int main(void)
         cmocka_unit_test(test_a_push_waits_until_a_shard_that_was_never_used_is_turned),
         cmocka_unit_test(test_an_action_waits_until_a_shard_that_was_never_used_is_turned),
         cmocka_unit_test(test_a_push_of_many_jobs_is_counted_as_without_a_move),
+        cmocka_unit_test(test_an_error_of_a_new_shard_says_what_was_written),
         cmocka_unit_test(test_a_pipeline_of_pushes_follows_a_move),
         cmocka_unit_test(test_a_push_believes_that_an_id_has_left_when_a_replica_knows_it),
         cmocka_unit_test(test_an_action_believes_that_an_id_has_left_when_a_replica_knows_it),

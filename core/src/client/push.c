@@ -202,7 +202,8 @@ void srt_push_take_refusal(seriatim_client *c, const srt_request *r, const seria
     }
     if (p->failed_chunks++ == 0)
         p->failure = *error;
-    if (p->outbox[0]) { /* a later job must not be written before this one: they may be of one id */
+    if (p->outbox[0]) {      /* a later job must not be written before this one: they may be of one id */
+        p->pending_chunks--; /* it counts as failed; its jobs stay pending */
         if (c->failed == SERIATIM_OK)
             c->error = *error;
         srt_client_fail(c, error->status);

@@ -153,6 +153,7 @@ static int push_take_counts(seriatim_client *c, srt_push_chunk *chunk, const cha
     p->counts.stale += stale;
     p->counts.repeated += repeated;
     chunk->taken = taken;
+    p->written_chunks += taken == chunk->count && away < taken;
     p->counts.added += added;
     p->counts.folded += folded;
     return SERIATIM_OK;
@@ -167,7 +168,6 @@ int srt_push_take_written(seriatim_client *c, size_t i, const char *text, size_t
         p->counts.refused = refused;
         return srt_client_fail(c, status);
     }
-    p->written_chunks += p->chunks[i].taken == p->chunks[i].count;
     if (p->replicas && p->shortage.status == SERIATIM_OK) {
         p->chunks[i].unsure = 1;
         if (p->unsure++ == 0)

@@ -72,7 +72,8 @@ static int push_fail_unwritten(seriatim_client *c)
     char what[128], why[sizeof c->error.message];
     int status = c->error.status;
     memcpy(why, c->error.message, sizeof why);
-    if ((p->written_chunks == 0 && status != SERIATIM_FULL) || status == SERIATIM_PROTOCOL ||
+    /* Jobs are counted: of a chunk that counts as unwritten, a shard may have taken the first jobs. */
+    if ((p->failed_jobs + p->pending_jobs == p->job_count && status != SERIATIM_FULL) || status == SERIATIM_PROTOCOL ||
         status == SERIATIM_UNKNOWN_OUTCOME)
         return status; /* nothing was written, or nobody can say what */
     push_describe(p, p->failed_chunks + p->pending_chunks, p->failed_jobs + p->pending_jobs, what, sizeof what);
