@@ -5,9 +5,11 @@
 #include <stdint.h>
 #include <cmocka.h>
 
+#include <stdio.h>
 #include <string.h>
 
 #include "client/client.h"
+#include "wire/keys.h"
 
 #define MAP "*2\r\n*3\r\n:0\r\n:8191\r\n*2\r\n$1\r\nA\r\n:1\r\n*3\r\n:8192\r\n:16383\r\n*2\r\n$1\r\nB\r\n:2\r\n"
 
@@ -102,11 +104,88 @@ static void test_what_held_up_an_earlier_operation_is_forgotten(void **state)
     seriatim_client_free(c);
 }
 
+/* An id of a queue Q of 8 shards, in a shard of master A (1) or B (0). */
+static const char *id_of(int is_a)
+{
+    static char ids[2][16];
+    char *id = ids[is_a], key[64];
+    int i = 0;
+    do {
+        snprintf(id, sizeof ids[0], "id-%d", i++);
+        snprintf(key, sizeof key, "seriatim:{Q/%u}:state", seriatim_shard_of(id, strlen(id), 8));
+    } while ((srt_key_slot(key, strlen(key)) < 8192) != is_a);
+    return id;
+}
+
+/* A push of jobs with these ids that one replica is to have; the second may be NULL. */
+static void begin_replicated(seriatim_client *c, const char *first, const char *second)
+{
+    const char *const given[] = {first, second};
+    size_t i;
+    assert_int_equal(seriatim_push_begin(c, 0), SERIATIM_OK);
+    assert_int_equal(seriatim_push_replicas(c, 1, 0.25), SERIATIM_OK);
+    for (i = 0; i < 2 && given[i]; i++) {
+        seriatim_job job;
+        seriatim_job_init(&job);
+        job.id = given[i];
+        job.id_len = strlen(given[i]);
+        job.payload = "text";
+        job.payload_len = 4;
+        assert_int_equal(seriatim_push_job(c, &job), SERIATIM_OK);
+    }
+    assert_int_equal(seriatim_push_send(c), SERIATIM_OK);
+}
+
+/* A has answered and B has not when the first push is given up. */
+static void test_a_push_waits_for_no_replicas_of_what_an_earlier_one_has_written(void **state)
+{
+    static const unsigned char random[16] = {1};
+    seriatim_queue_settings settings;
+    seriatim_client *c;
+    seriatim_error error;
+    srt_client_master_view a, b;
+    size_t queue;
+    (void)state;
+    assert_int_equal(seriatim_client_new(NULL, &c, &error), SERIATIM_OK);
+    srt_client_identify(c, random);
+    seriatim_queue_settings_init(&settings);
+    settings.name = "Q";
+    settings.name_len = 1;
+    settings.shards_count = 8;
+    assert_int_equal(seriatim_client_queue(c, &settings, &queue), SERIATIM_OK);
+    assert_int_equal(srt_client_seed(c, "A", 1), SERIATIM_OK);
+    begin_replicated(c, id_of(1), id_of(0));
+    srt_client_tick(c, 1000);
+    assert_int_equal(srt_client_master(c, 0, &a), 1);
+    assert_int_equal(srt_client_master_connected(c, a.number, NULL, NULL), SERIATIM_OK);
+    assert_true(sends(c, a.number, "SLOTS"));
+    hears(c, a.number, MAP);
+    assert_int_equal(srt_client_master(c, 1, &b), 1);
+    assert_int_equal(srt_client_master_connected(c, b.number, NULL, NULL), SERIATIM_OK);
+    hears(c, sends(c, a.number, "{Q}:layout") ? a.number : b.number, "$5\r\n1 8 3\r\n");
+    assert_true(sends(c, a.number, "text"));
+    assert_true(sends(c, b.number, "text"));
+    hears(c, a.number, "$5\r\n1 1 0\r\n");
+    assert_int_equal(srt_client_give_up(c, SERIATIM_TIMEOUT, "timed out"), SERIATIM_UNKNOWN_OUTCOME);
+
+    assert_int_equal(srt_client_master_connected(c, a.number, NULL, NULL), SERIATIM_OK);
+    assert_int_equal(srt_client_master_connected(c, b.number, NULL, NULL), SERIATIM_OK);
+    begin_replicated(c, id_of(0), NULL);
+    assert_true(sends(c, b.number, "text"));
+    hears(c, b.number, "$5\r\n1 1 0\r\n");
+    assert_false(sends(c, a.number, "WAIT"));
+    assert_true(sends(c, b.number, "WAIT"));
+    hears(c, b.number, ":1\r\n");
+    assert_int_equal(srt_client_status(c), SERIATIM_OK);
+    seriatim_client_free(c);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_an_operation_asks_each_master_on_its_own_connection),
         cmocka_unit_test(test_what_held_up_an_earlier_operation_is_forgotten),
+        cmocka_unit_test(test_a_push_waits_for_no_replicas_of_what_an_earlier_one_has_written),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
