@@ -454,6 +454,66 @@ static void test_a_push_wakes_an_owner_whose_recovery_ended_behind_its_claim(voi
     close_queue(&f);
 }
 
+/* A push with this word of on_waiting. */
+static void push_by(const fixture *f, const char *word, const char *id, double delay)
+{
+    seriatim_job job;
+    seriatim_job_init(&job);
+    job.id = id;
+    job.id_len = strlen(id);
+    job.payload = "y";
+    job.payload_len = 1;
+    job.on_waiting = word;
+    if (delay > 0) {
+        job.when = SERIATIM_DELAY;
+        job.time = delay;
+    }
+    done(f, seriatim_push_begin(f->client, f->queue));
+    done(f, seriatim_push_job(f->client, &job));
+    done(f, seriatim_push_send(f->client));
+}
+
+/* As if the clock of Redis had been set back: the tick of the shard is that of the year 2055. */
+static void put_clock_behind(void)
+{
+    REDIS("SETRANGE " PREFIX "state 8 %b", "\x00\x00\x00\x00\x00\x88\x23\x43", (size_t)8); /* 2.7e15 us */
+}
+
+static void test_a_job_without_a_time_asks_for_now_though_the_clock_is_behind(void **state)
+{
+    fixture f = open_queue(1, "merge");
+    (void)state;
+    push_later(&f, "replaced", "x", 900);
+    push_later(&f, "earlier", "x", 900);
+    push(&f, "later", "x", none);
+    push_failed(&f, "failed", "x", 3, 900); /* it waits for its retry */
+    acquire(&f, "n1");
+    put_clock_behind();
+    push_by(&f, "replace", "replaced", 0);
+    push_by(&f, "earlier", "earlier", 0);
+    push_by(&f, "later", "later", 0);
+    push_by(&f, "earlier", "failed", 0);
+    assert_int_equal(claim(&f, "10", NULL), 4);
+    assert_int_equal(findings(&f, 0), 0);
+    close_queue(&f);
+}
+
+static void test_a_job_behind_a_run_asks_for_now_though_the_clock_is_behind(void **state)
+{
+    fixture f = open_queue(1, "merge");
+    char run[64];
+    (void)state;
+    push(&f, "a", "x", none);
+    acquire(&f, "n1");
+    assert_int_equal(claim(&f, "1", run), 1);
+    put_clock_behind();
+    push_by(&f, "earlier", "a", 0);
+    settle_failed(&f, "a", run, "25", "bury"); /* its retry is due in a minute */
+    assert_int_equal(claim(&f, "10", NULL), 1);
+    assert_int_equal(findings(&f, 0), 0);
+    close_queue(&f);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -476,6 +536,8 @@ int main(void)
         cmocka_unit_test(test_the_next_owner_recovers_whole_claims),
         cmocka_unit_test(test_whole_claims_are_settled_at_maxmemory),
         cmocka_unit_test(test_check_repairs_whole_claims),
+        cmocka_unit_test(test_a_job_without_a_time_asks_for_now_though_the_clock_is_behind),
+        cmocka_unit_test(test_a_job_behind_a_run_asks_for_now_though_the_clock_is_behind),
     };
     return cmocka_run_group_tests(tests, start_server, stop_server);
 }

@@ -58,6 +58,23 @@ static seriatim_text text_of(const char *words)
     return text;
 }
 
+/* A push with this word of on_waiting. */
+static void push_by(const fake_fixture *f, const char *word, const char *id, double delay, int64_t now)
+{
+    seriatim_job job;
+    seriatim_job_init(&job);
+    job.id = id;
+    job.id_len = strlen(id);
+    job.payload = "1";
+    job.payload_len = 1;
+    job.on_waiting = word;
+    if (delay > 0)
+        job.when = SERIATIM_DELAY, job.time = delay;
+    assert_int_equal(seriatim_push_begin(f->client, f->queue), SERIATIM_OK);
+    assert_int_equal(seriatim_push_job(f->client, &job), SERIATIM_OK);
+    assert_int_equal(srt_fake_push(f->fake, now), SERIATIM_OK);
+}
+
 static int push_job(const fake_fixture *f, const char *id, const char *payload, double deliver_in)
 {
     seriatim_job job;
@@ -96,6 +113,15 @@ static int settle(const fake_fixture *f, int kind, const char *words, const size
     outcome.places = places;
     outcome.count = count;
     return srt_fake_settle(f->fake, f->queue, &outcome, NOW);
+}
+
+/* Of all shards. */
+static size_t take_all(const fake_fixture *f, int64_t now)
+{
+    size_t count, all = 0;
+    while ((count = take(f, now)) > 0)
+        all += count;
+    return all;
 }
 
 static size_t rows_in(const fake_fixture *f, int state)
@@ -151,6 +177,27 @@ static void test_r_test_2_unreadable_payloads_die_and_the_others_come_again(void
     assert_int_equal(take(&f, NOW), 1);
     assert_int_equal(srt_fake_taken(f.fake, 0)->payload_count, 1);
     assert_memory_equal(srt_fake_taken(f.fake, 0)->payloads[0].data, "2", 1);
+    close_fake(&f);
+}
+
+/* A host may say an earlier time than before. */
+static void test_r_test_2_a_job_without_a_time_asks_for_now_though_the_clock_is_behind(void **state)
+{
+    static const char *const words[] = {"replace", "earlier"};
+    fake_fixture f = open_fake("list", "bury");
+    size_t i;
+    (void)state;
+    for (i = 0; i < 2; i++) {
+        push_by(&f, NULL, words[i], 900, NOW);
+        push_by(&f, words[i], words[i], 0, NOW - HOUR);
+    }
+    assert_int_equal(take_all(&f, NOW - HOUR), 2);
+    srt_fake_clear(f.fake, f.queue);
+    push_by(&f, NULL, "failed", 0, NOW);
+    assert_int_equal(take(&f, NOW), 1);
+    push_by(&f, "earlier", "failed", 0, NOW - HOUR);
+    assert_int_equal(settle(&f, SRT_FAKE_FAIL, "boom", NULL, 0), SERIATIM_OK);
+    assert_int_equal(take(&f, NOW - HOUR), 1);
     close_fake(&f);
 }
 
@@ -298,6 +345,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_r_test_2_retries_end_in_the_morgue_and_are_told),
         cmocka_unit_test(test_r_test_2_unreadable_payloads_die_and_the_others_come_again),
+        cmocka_unit_test(test_r_test_2_a_job_without_a_time_asks_for_now_though_the_clock_is_behind),
         cmocka_unit_test(test_r_test_2_clear_ends_runs),
         cmocka_unit_test(test_r_test_3_what_a_push_refuses_is_refused_with_the_same_words),
         cmocka_unit_test(test_out_of_memory),

@@ -3,7 +3,10 @@
 -- A job is the record that it makes where nothing waits, with one entry and the word of on_waiting. Who calls has refused what
 -- `reject` and `unique` refuse.
 
-local function moved(word, due, asked)
+-- The due time that this job gives to a record that is due at `due`. A ready job asks for now: its stamp is later while the clock of Redis
+-- is behind the tick of the shard.
+local function moved(job, due)
+  local word, asked = job.word, job.place == PLACE_READY and min(job.due, now) or job.due
   if word == 'earlier' then return min(due, asked) end
   if word == 'later' then return max(due, asked) end
   if word == 'replace' then return asked end
@@ -23,8 +26,8 @@ local function join_behind(id, record, jobs, fold)
   local n, entries = record and read(record), {}
   for j = 1, #jobs do
     local job = jobs[j]
-    if n then n.due = moved(job.word, n.due, job.due) else n = record_for(job) end
-    if job.word == 'earlier' then n.mark = MARK_EARLIER end
+    if n then n.due = moved(job, n.due) else n = record_for(job) end
+    if job.word == 'earlier' then n.mark, n.due = MARK_EARLIER, moved(job, n.due) end
     entries[j] = job.entries[1]
   end
   fold_entries(second, id, n, entries, fold)
@@ -41,7 +44,7 @@ local function join_waiting(id, record, jobs, fold, w)
   for j = 1, #jobs do
     local job = jobs[j]
     if not w then w = record_for(job) end
-    local due = moved(job.word, w.due, job.due)
+    local due = moved(job, w.due)
     if due ~= w.due and w.place ~= PLACE_PARKED and (w.place ~= PLACE_READY or due > now) then
       if record and not is_moved then unplace(id, w) end
       w.due, w.place, is_moved = due, PLACE_DUE, true

@@ -120,8 +120,11 @@ void srt_fake_place(srt_fake_queue *q, srt_fake_record *record, int parked)
     }
 }
 
-static int64_t fake_moved(const char *word, int64_t due, int64_t asked)
+/* A ready job asks for now: its stamp is later while the clock is behind the tick. */
+static int64_t fake_moved(const srt_fake_queue *q, const srt_fake_job *job, int64_t due)
 {
+    const char *word = job->entry->word;
+    int64_t asked = job->place == SRT_FAKE_READY && job->due > q->now ? q->now : job->due;
     if (strcmp(word, "earlier") == 0)
         return asked < due ? asked : due;
     if (strcmp(word, "later") == 0)
@@ -140,11 +143,13 @@ static void fake_record_for(srt_fake_record *record, const srt_fake_job *job)
 static int fake_join_behind(srt_fake_queue *q, srt_fake_record *n, const srt_fake_job *job, double *into)
 {
     if (n->there)
-        n->due = fake_moved(job->entry->word, n->due, job->due);
+        n->due = fake_moved(q, job, n->due);
     else
         fake_record_for(n, job);
-    if (strcmp(job->entry->word, "earlier") == 0)
+    if (strcmp(job->entry->word, "earlier") == 0) {
         n->earlier = 1;
+        n->due = fake_moved(q, job, n->due);
+    }
     return srt_fake_fold(q, n, job->entry, into);
 }
 
@@ -155,7 +160,7 @@ static int fake_join_waiting(srt_fake_queue *q, srt_fake_record *w, const srt_fa
         if (w->place == SRT_FAKE_READY)
             w->rank = ++q->last_rank;
     } else {
-        int64_t due = fake_moved(job->entry->word, w->due, job->due);
+        int64_t due = fake_moved(q, job, w->due);
         if (due != w->due && w->place != SRT_FAKE_PARKED_PLACE && (w->place != SRT_FAKE_READY || due > q->now)) {
             w->due = due;
             w->place = SRT_FAKE_DUE;
