@@ -13,6 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#define SRT_SCRIPT_TEXTS
 #include "operators.h"
 #include "ick_fixture.h"
 
@@ -288,6 +289,47 @@ static void test_r_ick_4_two_processes_of_one_name_both_end_a_large_reserve(void
     free(names);
 }
 
+/* One script of a reserve of 10 members. The caller frees the answer. */
+static redisReply *reserve_script(const char *token, const char *backwash)
+{
+    return redis("EVAL %b 8 " ICK_SET "about " ICK_SET "pset " ICK_SET "again " ICK_SET "held " ICK_SET
+                 "tokens " ICK_SET "ends " ICK_SET "guard " ICK_SET "cset:consumer consumer %s 10 0 30000000 %s %s",
+                 srt_script_text_ick_reserve, sizeof srt_script_text_ick_reserve, token, backwash, "");
+}
+
+/*
+ * The second process has taken back all that the consumer held, and is to reserve in its next script, when a script of
+ * the first one comes.
+ */
+static void test_r_ick_4_a_reserve_that_goes_on_ends_no_later_one_of_its_name(void **state)
+{
+    ick_user u = ick_join();
+    seriatim_ick_member *all = calloc(1000, sizeof *all);
+    char(*names)[12] = calloc(1000, sizeof *names);
+    redisReply *old, *later, *reply;
+    (void)state;
+    add_numbers(&u, all, names, 1000);
+    ick_begin(&u);
+    ick_finish(&u, seriatim_ick_reserve(u.client, &u.ick, 1000, 0));
+    old = redis("HGET " ICK_SET "tokens consumer");
+    later = reserve_script("", "1");
+    assert_string_equal(later->element[1]->str, "2");
+    assert_int_equal(number("EXISTS " ICK_SET "cset:consumer"), 0);
+    reply = reserve_script(old->str, "0");
+    assert_string_equal(reply->element[0]->str, "");
+    freeReplyObject(reply);
+    reply = reserve_script(later->element[0]->str, "1");
+    assert_string_equal(reply->element[0]->str, later->element[0]->str);
+    assert_string_equal(reply->element[1]->str, "0");
+    assert_int_equal(reply->elements, 3 + 2 * 10);
+    freeReplyObject(reply);
+    freeReplyObject(later);
+    freeReplyObject(old);
+    ick_leave(&u);
+    free(all);
+    free(names);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -298,6 +340,7 @@ int main(void)
         cmocka_unit_test(test_r_ick_9_later_calls_wait_for_a_reserve_of_several_scripts),
         cmocka_unit_test(test_r_ick_9_calls_keep_their_order_when_redis_forgets_the_scripts),
         cmocka_unit_test(test_r_ick_4_two_processes_of_one_name_both_end_a_large_reserve),
+        cmocka_unit_test(test_r_ick_4_a_reserve_that_goes_on_ends_no_later_one_of_its_name),
     };
     return cmocka_run_group_tests(tests, start_server, stop_server);
 }

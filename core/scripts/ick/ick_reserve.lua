@@ -116,7 +116,7 @@ if again == '0' then
   end
   if list[1] and from + #list / 2 < min(n, have) then answer[2] = '1' end
   if have == 0 then
-    forget_if_empty(consumer, CSET)
+    if mine then forget_if_empty(consumer, CSET) end -- else the token is that of a process that may not have ended its reserve
     answer[1] = ''
     return answer
   end
