@@ -69,6 +69,8 @@ describe("seriatim-lua", function()
     { { "web", "bogus" }, "unexpected bogus" },
     { { "push", "q" }, "usage: seriatim-lua push QUEUE ID [PAYLOAD]" },
     { { "push", "q", "1", "paid" }, "not valid JSON" },
+    { { "push", "q", "1", "--create", "--shards", "0" }, "--shards must be an integer from 1 to 4096, not 0" },
+    { { "push", "q", "1", "--create", "--shards", "4097" }, "--shards must be an integer from 1 to 4096, not 4097" },
     { { "explain", "nowhere", "1" }, 'unknown queue "nowhere"' },
     { { "stats", "nowhere" }, 'unknown queue "nowhere"' },
     { { "dead", "shoot", "q" }, "usage: seriatim-lua dead list" },

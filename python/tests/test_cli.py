@@ -115,6 +115,8 @@ WRONG: list[tuple[list[str], str]] = [
     (["web", "--bind", "0.0.0.0"], "--token"),
     (["push", "q"], r"usage: seriatim push QUEUE ID \[PAYLOAD\]"),
     (["push", "q", "1", "paid"], "not valid JSON"),
+    (["push", "q", "1", "--create", "--shards", "0"], "--shards must be an int from 1 to 4096, not 0"),
+    (["push", "q", "1", "--create", "--shards", "4097"], "--shards must be an int from 1 to 4096, not 4097"),
     (["explain", "nowhere", "1"], 'unknown queue "nowhere"'),
     (["stats", "nowhere"], 'unknown queue "nowhere"'),
     (["dead", "shoot", "q"], "usage: seriatim dead list"),

@@ -48,6 +48,8 @@ RSpec.describe "the command", limit: 400 do
         ["-r", write("empty.rb", "require 'seriatim'; Seriatim.workers = []")] => /no workers/,
         ["-r", app, "-q", "other"] => /unknown queue "other"; there are "CliWorker"/, ["-r", app, "-c", "0"] => /threads_per_node must be/,
         ["-c", "many"] => /invalid argument: -c many/, ["-C", "/no/such.yml"] => /No such file/, ["balance", "q", "7"] => /unknown command balance/,
+        ["push", "q", "1", "--create", "--shards", "0"] => /--shards must be an Integer from 1 to 4096, not 0/,
+        ["import", "lowkiq", "q", "--create", "--shards", "4097"] => /--shards must be an Integer from 1 to 4096, not 4097/,
         ["web", "x"] => /unexpected x/, ["push", "q"] => /usage: seriatim push QUEUE ID/, ["push", "q", "1", "paid"] => /not valid JSON/,
         ["explain", "nowhere", "1"] => /unknown queue "nowhere"/, ["stats", "nowhere"] => /unknown queue "nowhere"/,
         ["-C", write("bad.yml", "theads: 5")] => /unknown key theads; known are require, threads/

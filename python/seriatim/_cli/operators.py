@@ -165,6 +165,7 @@ class Operators:
 
     def _pushed_to(self, queue: str) -> type[Worker]:
         """The application's worker, whose push makes its queue; or one of a queue that is there, or that --create makes."""
+        self._check_shards()
         known = self._known(queue)
         if known:
             layout(known, known.shards_count)
@@ -172,6 +173,14 @@ class Operators:
         if "create" in self._options:
             layout(made_for(queue), self._options.get("shards", Worker.shards_count))
         return self._existing(queue, create=True)
+
+    def _check_shards(self) -> None:
+        """With 0 the core only looks and makes no queue; a push that makes none would ignore the number."""
+        if "shards" not in self._options:
+            return
+        validate.integer("--shards", self._options["shards"], 1, 4096)
+        if "create" not in self._options:
+            raise UsageError("--shards needs --create; seriatim reshard gives a queue another number of shards")
 
     def _pop(self, names: list[str]) -> int:
         """Without --ack the id is handed back."""

@@ -131,10 +131,18 @@ module Seriatim
 
       # The application's worker, whose push makes its queue; or one of a queue that is there, or that --create makes.
       def pushed_to(queue)
+        check_shards
         return known(queue).tap { |worker| layout(worker, worker.shards_count) } if known(queue)
 
         layout(worker(queue), @options.fetch(:shards, worker(queue).shards_count)) if @options[:create]
         existing(queue, create: true)
+      end
+
+      # With 0 the core only looks and makes no queue; a push that makes none would ignore the number.
+      def check_shards
+        shards = @options[:shards] or return
+        Validate.integer("--shards", shards, 1..4096)
+        raise UsageError, "--shards needs --create; seriatim reshard gives a queue another number of shards" unless @options[:create]
       end
 
       def parse(payload)
