@@ -197,6 +197,14 @@ RSpec.describe "the command", limit: 400 do
     expect(["7", ""].map(&log)).to eq(["7 threads", "5 threads"])
   end
 
+  it "refuses a RAILS_MAX_THREADS that is no number of threads, by its name, unless -c wins" do
+    %w[five 8x 8.9 0 10001].each do |value|
+      told = /\Aseriatim: RAILS_MAX_THREADS must be an integer from 1 to 10000, not "#{value}" \(String\)$/
+      expect(Command.run("-r", app, env: { "RAILS_MAX_THREADS" => value })).to match([told, 2])
+    end
+    expect(start("-c", "7", env: { "RAILS_MAX_THREADS" => "five" }).wait_for(/with \d+ threads/)).to eq("with 7 threads")
+  end
+
   it "logs each job with -v, and not without" do
     loud = start("-v")
     queue.perform_async([{ id: "a" }])

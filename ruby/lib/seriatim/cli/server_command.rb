@@ -11,6 +11,9 @@ module Seriatim
     class ServerCommand
       include LoadsApplication
 
+      THREADS = (1..10_000) # per process
+      private_constant :THREADS
+
       # @param held [Array<String>] TERM and INT that came before this; their handlers add to it until there are others
       def initialize(options, held)
         @options = options
@@ -41,7 +44,13 @@ module Seriatim
 
       def threads
         given = ENV.fetch("RAILS_MAX_THREADS", "")
-        @options[:threads] || (given.to_i unless given.empty? || Seriatim.threads_set?)
+        @options[:threads] || (max_threads(given) unless given.empty? || Seriatim.threads_set?)
+      end
+
+      # As strict as -c, and by the variable's name, which is what has to be corrected.
+      def max_threads(given)
+        count = Integer(given, 10, exception: false)
+        THREADS.cover?(count) ? count : Validate.refuse("RAILS_MAX_THREADS", "an integer from #{THREADS.min} to #{THREADS.max}", given)
       end
 
       def processes = Validate.integer("-p", @options.fetch(:processes, 1), 1..1000)
