@@ -160,8 +160,8 @@ local function all_queues()
   layout(made_for("-"), 0)
   local names, err = metrics.queues()
   if not names then
-    err = errors.is(err, "SERVER") and errors.new("SERVER", "cannot list the queues (name them): " .. err.message) or err
-    error(err, 0)
+    local refused = errors.is(err, "AUTH") or errors.is(err, "SERVER")
+    error(refused and errors.new(err.kind, "cannot list the queues (name them): " .. err.message) or err, 0)
   end
   table.sort(names)
   return names

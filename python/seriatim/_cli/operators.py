@@ -20,7 +20,7 @@ from .._client import pool, validate
 from .._client.delivery import Delivery
 from .._client.metrics import nodes
 from .._client.queries import MAX_RECORDS, ScheduledJob
-from .._errors import Error, RedisError, Undecodable, UsageError
+from .._errors import AuthError, Error, RedisError, Undecodable, UsageError
 from .._pull import pop
 from .._server import application
 from .._types import Finding, Job, Node
@@ -504,8 +504,8 @@ def all_queues() -> list[str]:
     layout(made_for("-"), 0)
     try:
         return sorted(map(os.fsdecode, pool.ask(lambda connection: connection.queues())))
-    except RedisError as error:
-        raise RedisError(f"cannot list the queues (name them): {error}") from error
+    except (AuthError, RedisError) as error:
+        raise type(error)(f"cannot list the queues (name them): {error}") from error
 
 
 # ---- output

@@ -114,7 +114,7 @@ module Seriatim
       def list_queues(connection)
         connection.queues
       rescue AuthError, RedisError => e
-        raise RedisError, "cannot list the queues (name them): #{e.message}"
+        raise e.class, "cannot list the queues (name them): #{e.message}"
       end
 
       def chosen(names) = (names.empty? ? all_queues : names).map { |name| existing(name) }
