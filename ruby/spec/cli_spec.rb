@@ -47,7 +47,7 @@ RSpec.describe "the command", limit: 400 do
         ["-r", "/no/such"] => %r{-r /no/such: no such file}, ["-r", @dir] => /holds no config\/environment\.rb/,
         ["-r", write("empty.rb", "require 'seriatim'; Seriatim.workers = []")] => /no workers/,
         ["-r", app, "-q", "other"] => /unknown queue "other"; there are "CliWorker"/, ["-r", app, "-c", "0"] => /threads_per_node must be/,
-        ["-c", "many"] => /invalid argument: -c many/, ["-C", "/no/such.yml"] => /No such file/, ["balance", "q", "7"] => /unknown command balance/,
+        ["-c", "many"] => /invalid argument: -c many/, ["-r", app, "-p", "01777"] => /-p must be an Integer from 1 to 1000, not 1777/, ["-C", "/no/such.yml"] => /No such file/, ["balance", "q", "7"] => /unknown command balance/,
         ["push", "q", "1", "--create", "--shards", "0"] => /--shards must be an Integer from 1 to 4096, not 0/,
         ["import", "lowkiq", "q", "--create", "--shards", "4097"] => /--shards must be an Integer from 1 to 4096, not 4097/,
         ["web", "x"] => /unexpected x/, ["push", "q"] => /usage: seriatim push QUEUE ID/, ["push", "q", "1", "paid"] => /not valid JSON/,

@@ -17,7 +17,8 @@ module Seriatim
     VERBS = Native.command_text("verbs").split.freeze
     OPTIONS = Native.command_text("options").lines.map { |line| line.split(": ") }.to_h.transform_values(&:split).freeze # by verb, or by verb and action
     WITHOUT_REDIS = %w[help version man completion].freeze
-    private_constant :OPTIONS, :WITHOUT_REDIS
+    DECIMAL = OptionParser::DecimalInteger # Integer would read 010 as 8
+    private_constant :OPTIONS, :WITHOUT_REDIS, :DECIMAL
 
     # @param held [Array<String>, nil] TERM and INT that came so far, to which their handlers still add; nil: the caller has set no
     #   handlers
@@ -167,8 +168,8 @@ module Seriatim
       o = parser
       o.on("-r", "--require PATH") { |v| @options[:require] = v }
       o.on("-C", "--config FILE") { |v| @options[:config] = v }
-      o.on("-c", "--threads N", Integer) { |v| @options[:threads] = v }
-      o.on("-p", "--processes N", Integer) { |v| @options[:processes] = v }
+      o.on("-c", "--threads N", DECIMAL) { |v| @options[:threads] = v }
+      o.on("-p", "--processes N", DECIMAL) { |v| @options[:processes] = v }
       o.on("-q", "--queue NAME") { |v| (@options[:queues] ||= []) << v }
       o.on("-t", "--timeout SECONDS", Float) { |v| @options[:timeout] = v }
       o.on("-e", "--environment NAME") { |v| @options[:environment] = v }
@@ -179,7 +180,7 @@ module Seriatim
     def verb_options(parser)
       o = parser
       %i[json all create repair read_only consume ack watch status no_wait].each { |name| o.on("--#{name.name.tr("_", "-")}") { @options[name] = true } }
-      %i[limit shards port].each { |name| o.on("--#{name} N", Integer) { |v| @options[name] = v } }
+      %i[limit shards port].each { |name| o.on("--#{name} N", DECIMAL) { |v| @options[name] = v } }
       %i[delay score wait].each { |name| o.on("--#{name} N", Float) { |v| @options[name] = v } }
       %i[force error id bind token from].each { |name| o.on("--#{name} TEXT") { |v| @options[name] = v } }
     end
