@@ -374,6 +374,14 @@ RSpec.describe "the command", limit: 400 do
       expect(worker(name).queries.parked.map { |record| record[:id].b }).to eq(["id\xfe".b])
     end
 
+    it "take words that are negative numbers" do
+      expect(seriatim("push", "-5", "-7", "-1.5", "--create", "--score", "-2", "--", "-v")).to match([/usage: seriatim push/, 2])
+      expect(seriatim("push", "-5", "-7", "-1.5", "--create", "--score", "-2")).to eq(["added 1, folded 0, refused 0\n", 0])
+      expect(worker("-5").queries.fetch(["-7"])).to match([include(payloads: [[-1.5, -2.0]])])
+      expect(seriatim("delete", "-5", "-.5", "-1e5", "-7")).to eq(["deleted 1\n", 0])
+      expect(seriatim("delete", "-5", "-7x")).to match([/invalid option: -7x$/, 2])
+    end
+
     it "say so where Redis forbids to list the queues" do
       worker("Shell").perform_async([{ id: 1 }])
       as_limited_user("-scan") do |url|

@@ -18,7 +18,8 @@ module Seriatim
     OPTIONS = Native.command_text("options").lines.map { |line| line.split(": ") }.to_h.transform_values(&:split).freeze # by verb, or by verb and action
     WITHOUT_REDIS = %w[help version man completion].freeze
     DECIMAL = OptionParser::DecimalInteger # Integer would read 010 as 8
-    private_constant :OPTIONS, :WITHOUT_REDIS, :DECIMAL
+    NEGATIVE = /\A-(\d+\.?\d*|\.\d+)(e[-+]?\d+)?\z/i # a number
+    private_constant :OPTIONS, :WITHOUT_REDIS, :DECIMAL, :NEGATIVE
 
     # @param held [Array<String>, nil] TERM and INT that came so far, to which their handlers still add; nil: the caller has set no
     #   handlers
@@ -65,7 +66,7 @@ module Seriatim
 
     # As bytes, because optparse raises where a word is not valid in the locale. Names of queues and ids are UTF-8, whatever the locale.
     def parse(argv)
-      words = parser.parse(argv.map(&:b))
+      words = read_options(argv.map(&:b))
       @options.transform_values! { |value| as_utf8(value) }
       as_utf8(words)
     end
@@ -153,6 +154,21 @@ module Seriatim
     def apply_environment
       name = @options[:environment] or return
       %w[SERIATIM_ENV RAILS_ENV RACK_ENV APP_ENV].each { |variable| ENV[variable] = name.to_s }
+    end
+
+    # A word that is a negative number is an id, say, and no option.
+    # @return [Array<String>] the words beside the options
+    def read_options(argv)
+      reader, rest, words = parser, argv.dup, []
+      begin
+        reader.order!(rest) { |word| words << word }
+      rescue OptionParser::ParseError => e
+        raise unless NEGATIVE.match?(e.args.first)
+
+        words << e.args.first
+        retry # with what follows it
+      end
+      words + rest
     end
 
     def parser
