@@ -409,6 +409,8 @@ def test_names_and_ids_may_be_no_utf8(shell: Shell) -> None:
     name = os.fsdecode(b"Q\xff%{}")
     assert shell("push", name, os.fsdecode(b"id\xfe"), "1", "--create")[1] == 0
     assert shell("push", "-5", "-7", "-1.5", "--create") == ("added 1, folded 0, refused 0\n", 0)
+    assert shell("push", "-5", "-7", "-1e5", "--score", "-1e5") == ("added 0, folded 1, refused 0\n", 0)
+    assert worker("-5").queries.fetch(["-7"])[0]["payloads"][0] == (-1e5, -1e5)
     output, code = shell("stats")
     assert re.search(r"^Q\?%{} +1 ", output, re.MULTILINE) and re.search(r"^-5 +1 ", output, re.MULTILINE) and code == 0
     records = worker(name).queries.range_by_id("-", "+")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import math
+import re
 from collections.abc import Callable, Sequence
 from typing import Any, Final, NoReturn
 
@@ -12,6 +13,8 @@ from .._client.spelling import did_you_mean
 from .._errors import UsageError
 
 PARENT: Final = "--parent"  # the descriptor by which a process of -p hears that its supervisor is gone
+
+NEGATIVE: Final = re.compile(r"-([0-9]+\.?[0-9]*|\.[0-9]+)([eE][-+]?[0-9]+)?\Z")  # a number, not an option
 
 
 class Value(argparse.Action):
@@ -46,6 +49,7 @@ class Options:
         self._parser = Raising(
             prog="seriatim", add_help=False, argument_default=argparse.SUPPRESS, exit_on_error=False, usage="seriatim"
         )
+        self._parser._negative_number_matcher = NEGATIVE  # there is no public way; the parser's own knows no exponent
         self._long_names: list[str] = []
         self._parser.add_argument("words", nargs="*", default=[])
         self._parser.add_argument(PARENT, action=Value, convert=int)
