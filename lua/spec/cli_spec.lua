@@ -389,6 +389,16 @@ describe("seriatim-lua", function()
     assert.same({ "parked 1\n", 0 }, { shell:run("pause", name, "id\254") })
   end)
 
+  it("R-RESHARD-5: says at INT that the servers go on with the ids, and exits with 0", function()
+    local moved = seriatim.worker { name = "Moved", shards_count = 2 }
+    push(moved, { { id = 1 } })
+    local reshard = shell:start { "reshard", "Moved", "5", wait = false }
+    reshard:wait_for("no living server owns one of them")
+    assert.equal(0, reshard:stop("INT"))
+    assert.matches('\nthe servers go on with the ids of the queue "Moved"\n$', reshard:log())
+    assert.equal(5, assert(moved:metrics()).resharding.to)
+  end)
+
   it("pushes with the settings of the application's worker", function()
     assert.equal(0, select(2, shell:run("push", "CliWorker", "1", "-r", "app")))
     assert.equal(2, queue().queue:shards_count())

@@ -66,13 +66,18 @@ function ReshardCommand:progress()
   return self.served and line or line .. "; no living server owns one of them: ids move when one does"
 end
 
+---After a while. False: it is interrupted.
 function ReshardCommand:look_again()
-  native.sleep(math.max(LOOK_SECONDS, 10 * self.took))
+  if native.signal(math.max(LOOK_SECONDS, 10 * self.took)) then
+    return false
+  end
   local began = native.time()
   self:look()
   self.took = native.time() - began
+  return true
 end
 
+---Until the ids have moved. False: it was interrupted before.
 function ReshardCommand:watch(shards)
   local shown, at
   while self:goes_on(shards) do
@@ -81,8 +86,11 @@ function ReshardCommand:watch(shards)
       self:say(line)
       shown, at = line, native.time()
     end
-    self:look_again()
+    if not self:look_again() then
+      return false
+    end
   end
+  return true
 end
 
 function ReshardCommand:report()
@@ -103,12 +111,14 @@ end
 ---@param shards integer?
 ---@return integer
 function ReshardCommand:run(shards)
+  errors.must(native.catch_signals { "INT" }) -- it ends only the watch
   local begun = shards and errors.must(self.worker.actions:reshard(shards)) > 0
   self:look()
   if shards then
     self:say_begun(shards, begun)
-    if not self.options.no_wait then
-      self:watch(shards)
+    if not self.options.no_wait and not self:watch(shards) then
+      self:say(("the servers go on with the ids of the queue %s"):format(self.quoted))
+      return codes.STOPPED
     end
   end
   self:report()
