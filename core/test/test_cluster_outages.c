@@ -139,6 +139,28 @@ static void test_a_request_that_was_sent_to_a_silent_target_of_a_move_goes_back(
     assert_non_null(strstr(cluster_sends("A"), "GET {b} "));
 }
 
+/* It was removed from the cluster, or started again with an empty disk. */
+static void test_a_master_that_has_forgotten_the_cluster_does_not_change_the_map(void **state)
+{
+    (void)state;
+    cluster_asks(LOW, 1);
+    cluster_sends("A");
+    cluster_swallows("A", "-CLUSTERDOWN Hash slot not served\r\n");
+    cl.map_hint = peer_at("A");
+    cluster_wait_ms(0);
+    assert_string_equal(cluster_sends("A"), "CLUSTER SLOTS ");
+    cluster_swallows("A", "*0\r\n");
+    assert_ptr_equal(cl.owners[3300], peer_at("A"));
+    cluster_wait_ms(0);
+    while (!strstr(cluster_sends("B"), "CLUSTER SLOTS "))
+        cluster_wait_ms(10);
+    cluster_swallows("B", MAP_CB);
+    while (!peer_at("C") || !srt_redis_wanted(&cl, peer_at("C")))
+        cluster_wait_ms(10);
+    cluster_connect("C");
+    assert_string_equal(cluster_sends("C"), "GET {b} ");
+}
+
 static void test_a_demoted_master_that_answers_moved_loses_nothing(void **state)
 {
     (void)state;
@@ -165,6 +187,25 @@ static void test_dead_seeds_are_passed_over(void **state)
     cluster_wait_ms(0);
     assert_true(srt_redis_wanted(&cl, peer_at("S")));
     cluster_wait_ms(500); /* no answer at all */
+    cluster_connect("B");
+    assert_string_equal(cluster_sends("B"), "CLUSTER SLOTS ");
+    cluster_swallows("B", MAP_AB);
+    assert_string_equal(cluster_sends("B"), "GET {a} ");
+}
+
+static void test_a_seed_without_slots_is_passed_over(void **state)
+{
+    (void)state;
+    cluster_make();
+    assert_int_equal(srt_cluster_seed(&cl, "B", 2), SERIATIM_OK);
+    cluster_asks(HIGH, 1);
+    cluster_wait_ms(0);
+    cluster_connect("A");
+    assert_string_equal(cluster_sends("A"), "CLUSTER SLOTS ");
+    cluster_swallows("A", "*0\r\n");
+    assert_int_equal(cl.last.status, SERIATIM_LOADING);
+    assert_non_null(strstr(cl.last.message, "A:1 knows no slots"));
+    cluster_wait_ms(0);
     cluster_connect("B");
     assert_string_equal(cluster_sends("B"), "CLUSTER SLOTS ");
     cluster_swallows("B", MAP_AB);
@@ -252,8 +293,10 @@ int main(void)
         T(test_a_silent_peer_s_requests_go_to_whom_a_new_map_names),
         T(test_a_silent_peer_that_keeps_its_slots_keeps_its_requests),
         T(test_a_request_that_was_sent_to_a_silent_target_of_a_move_goes_back),
+        T(test_a_master_that_has_forgotten_the_cluster_does_not_change_the_map),
         T(test_a_demoted_master_that_answers_moved_loses_nothing),
         FRESH(test_dead_seeds_are_passed_over),
+        FRESH(test_a_seed_without_slots_is_passed_over),
         FRESH(test_a_redis_that_is_no_cluster_is_an_error),
         FRESH(test_requests_wait_until_their_slot_has_an_owner),
         FRESH(test_replicas_and_more_fields_of_the_map_are_passed_over),

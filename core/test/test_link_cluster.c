@@ -116,24 +116,84 @@ static void test_without_a_living_seed_the_push_fails_soon_and_names_the_url(voi
     seriatim_link_free(link);
 }
 
+/* A server that no other node has met. Returns its port. */
+static int start_single(redis_process *single, const char *is_cluster)
+{
+    char port[16], bus_port[16];
+    const char *words[] = {"--port",         port,     "--bind", "127.0.0.1", "--cluster-enabled", is_cluster,
+                           "--cluster-port", bus_port, NULL};
+    int number = free_port();
+    snprintf(port, sizeof port, "%d", number);
+    snprintf(bus_port, sizeof bus_port, "%d", free_port());
+    assert_int_equal(redis_make_folder(single), 0);
+    assert_int_equal(redis_run(single, words), 0);
+    assert_int_equal(redis_wait(single), 0);
+    return number;
+}
+
 static void test_a_server_that_is_no_cluster_is_refused(void **state)
 {
-    char url[64], port[16];
-    const char *words[] = {"--port", port, "--bind", "127.0.0.1", NULL};
+    char url[64];
     redis_process single;
     seriatim_link *link;
     (void)state;
-    snprintf(port, sizeof port, "%d", free_port());
-    assert_int_equal(redis_make_folder(&single), 0);
-    assert_int_equal(redis_run(&single, words), 0);
-    assert_int_equal(redis_wait(&single), 0);
-    snprintf(url, sizeof url, "redis+cluster://127.0.0.1:%s", port);
+    snprintf(url, sizeof url, "redis+cluster://127.0.0.1:%d", start_single(&single, "no"));
     link = link_to_queue(url, "single", SHARDS, "list");
     link_begin_jobs(link, "a", 0, 1, 1);
     assert_int_equal(link_drive(link), SERIATIM_SERVER);
     assert_non_null(strstr(link_message(link), "cluster"));
     seriatim_link_free(link);
     assert_int_equal(redis_remove(&single), 0);
+}
+
+/* How often a server was asked for the slots, by its INFO commandstats, which is freed. */
+static int slots_asked(redisReply *info)
+{
+    const char *line;
+    int calls = 0;
+    assert_non_null(info);
+    line = strstr(info->str, "cmdstat_cluster|slots:calls=");
+    if (line)
+        sscanf(line, "cmdstat_cluster|slots:calls=%d", &calls);
+    freeReplyObject(info);
+    return calls;
+}
+
+/* Such a node stands in the URL after it was removed from the cluster, or lost its disk. */
+static void test_a_node_without_slots_is_passed_over_at_once(void **state)
+{
+    char url[128];
+    redis_process alone;
+    redisContext *redis;
+    seriatim_link *link;
+    int port = start_single(&alone, "yes");
+    (void)state;
+    snprintf(url, sizeof url, "redis+cluster://127.0.0.1:%d,127.0.0.1:%d", port, cluster.nodes[0].port);
+    link = link_to_queue(url, "passed-over", SHARDS, "list");
+    push(link, "a", 0);
+    assert_int_equal(waiting("passed-over", 1), JOBS);
+    redis = connect_redis(&alone);
+    assert_int_equal(slots_asked(redisCommand(redis, "INFO commandstats")),
+                     1); /* the next one was connected before it was given up */
+    redisFree(redis);
+    seriatim_link_free(link);
+    assert_int_equal(redis_remove(&alone), 0);
+}
+
+static void test_a_cluster_without_slots_is_an_error_that_says_so(void **state)
+{
+    char url[64];
+    redis_process alone;
+    seriatim_link *link;
+    (void)state;
+    snprintf(url, sizeof url, "redis+cluster://127.0.0.1:%d", start_single(&alone, "yes"));
+    link = link_to_queue(url, "alone", SHARDS, "list");
+    srt_link_set_limits(link, 1000, 15000);
+    assert_int_equal(seriatim_metrics_begin(seriatim_link_client(link), 0), SERIATIM_OK);
+    assert_int_equal(link_drive(link), SERIATIM_LOADING);
+    assert_non_null(strstr(link_message(link), "knows no slots"));
+    seriatim_link_free(link);
+    assert_int_equal(redis_remove(&alone), 0);
 }
 
 /* Steps for a while and sees that the push is still under way. */
@@ -338,6 +398,8 @@ int main(void)
         cmocka_unit_test(test_one_living_seed_is_enough),
         cmocka_unit_test(test_without_a_living_seed_the_push_fails_soon_and_names_the_url),
         cmocka_unit_test(test_a_server_that_is_no_cluster_is_refused),
+        cmocka_unit_test(test_a_node_without_slots_is_passed_over_at_once),
+        cmocka_unit_test(test_a_cluster_without_slots_is_an_error_that_says_so),
         cmocka_unit_test(test_a_push_waits_for_a_slot_that_is_half_moved),
         cmocka_unit_test(test_a_push_follows_slots_that_have_moved),
         cmocka_unit_test(test_a_link_connects_to_a_master_only_in_a_step_of_which_it_said_so),

@@ -417,9 +417,11 @@ static int64_t link_earlier(int64_t a, int64_t b)
 static int64_t link_way_ms(const seriatim_link *link, const srt_redis *peer)
 {
     const link_way *way = peer->io;
-    if (!way || way->phase != LINK_DOWN)
-        return way ? link_earlier(link_silence_ms(link, way), srt_transport_deadline(way->transport)) : INT64_MAX;
-    return srt_redis_wanted(&link->client->cluster, peer) ? way->retry_ms : INT64_MAX;
+    if (way && way->phase != LINK_DOWN)
+        return link_earlier(link_silence_ms(link, way), srt_transport_deadline(way->transport));
+    if (!srt_redis_wanted(&link->client->cluster, peer))
+        return INT64_MAX;
+    return way ? way->retry_ms : srt_clock_ms() + 1; /* the next step makes it, unless memory is short */
 }
 
 /* When to step again though no socket is ready. */

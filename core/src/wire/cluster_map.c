@@ -79,6 +79,20 @@ static int map_take(srt_cluster *cl, const srt_redis *from, const srt_reply *rep
     return SERIATIM_OK;
 }
 
+/*
+ * A node that has met no other, or that was removed from the cluster, knows no slots. Its answer says nothing about
+ * the cluster, so another is asked, as after LOADING.
+ */
+static int map_check_knowledge(const srt_redis *from, const srt_reply *reply, seriatim_error *error)
+{
+    char address[300];
+    if (reply->tokens[0].type != SRT_ARRAY || reply->tokens[0].integer > 0)
+        return SERIATIM_OK;
+    srt_redis_address(from, address, sizeof address);
+    return srt_fail(error, SERIATIM_LOADING, "%.180s knows no slots: it has joined no cluster, or the cluster has none",
+                    address);
+}
+
 /* "MOVED 3999 127.0.0.1:6381", "ASK 3999 ::1:6381", "MOVED 3999 :6381" */
 srt_redis *srt_cluster_read_redirect(srt_cluster *cl, srt_redis *from, const char *text, unsigned *slot)
 {
@@ -210,6 +224,8 @@ int srt_cluster_map_answered(srt_cluster *cl, srt_redis *p, srt_request *r, cons
     srt_cluster_done(cl, r);
     if (!current)
         return SERIATIM_OK;
+    if (status == SERIATIM_OK)
+        status = map_check_knowledge(p, reply, error);
     if (status == SERIATIM_LOADING || status == SERIATIM_READONLY) {
         cl->last = *error;
         srt_cluster_map_failed(cl);
