@@ -9,8 +9,13 @@
 #include <cmocka.h>
 
 #include <dlfcn.h>
+#include <fcntl.h>
 #include <netdb.h>
+#include <netinet/in.h>
+#include <poll.h>
 #include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
 
 #include "lookups.h"
 #include "seriatim/binding/client.h"
@@ -20,8 +25,8 @@ typedef int lookup(const char *host, const char *port, const struct addrinfo *hi
 static int lookups_made;
 
 /*
- * In the place of the C library's, for the name "two.test": 127.0.0.2, where nobody listens, then 127.0.0.1. On most
- * machines "localhost" is such a name: ::1, then 127.0.0.1.
+ * In the place of the C library's, for the name "two.test": 127.0.0.2, where nobody listens by default, then 127.0.0.1.
+ * On most machines "localhost" is such a name: ::1, then 127.0.0.1.
  */
 int getaddrinfo(const char *host, const char *port, const struct addrinfo *hints, struct addrinfo **found)
 {
@@ -36,6 +41,36 @@ int getaddrinfo(const char *host, const char *port, const struct addrinfo *hints
     if (code == 0 && (code = real("127.0.0.1", port, hints, &second)) == 0)
         (*found)->ai_next = second;
     return code;
+}
+
+/* A listener whose backlog is full drops every further SYN. */
+void drop_packets_to_the_first_address(int *sockets, int port)
+{
+    struct sockaddr_in address;
+    int i;
+    memset(&address, 0, sizeof address);
+    address.sin_family = AF_INET;
+    address.sin_port = htons((uint16_t)port);
+    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK + 1);
+    for (i = 0; i < DROPPING_SOCKETS; i++) {
+        sockets[i] = socket(AF_INET, SOCK_STREAM, 0);
+        assert_true(sockets[i] >= 0);
+        assert_int_equal(fcntl(sockets[i], F_SETFL, O_NONBLOCK), 0);
+        if (i == 0) {
+            assert_int_equal(bind(sockets[i], (struct sockaddr *)&address, sizeof address), 0);
+            assert_int_equal(listen(sockets[i], 0), 0);
+        } else {
+            (void)connect(sockets[i], (struct sockaddr *)&address, sizeof address);
+            poll(NULL, 0, 20);
+        }
+    }
+}
+
+void end_dropping(const int *sockets)
+{
+    int i;
+    for (i = 0; i < DROPPING_SOCKETS; i++)
+        close(sockets[i]);
 }
 
 int step_and_count_lookups(seriatim_link *link, int *lookups)

@@ -12,4 +12,9 @@ int step_and_count_lookups(seriatim_link *link, int *lookups);
 /* The same until the operation has ended. */
 int drive_and_count_lookups(seriatim_link *link, int *lookups);
 
+#define DROPPING_SOCKETS 4
+/* From now on packets to this port of the first address of "two.test" are dropped, until end_dropping. */
+void drop_packets_to_the_first_address(int *sockets, int port);
+void end_dropping(const int *sockets);
+
 #endif

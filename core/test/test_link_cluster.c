@@ -101,6 +101,21 @@ static void test_one_living_seed_is_enough(void **state)
     seriatim_link_free(link);
 }
 
+static void test_a_seed_is_asked_at_its_second_address_if_the_first_drops_packets(void **state)
+{
+    int dropping[DROPPING_SOCKETS];
+    char url[64];
+    seriatim_link *link;
+    (void)state;
+    drop_packets_to_the_first_address(dropping, cluster.nodes[0].port);
+    snprintf(url, sizeof url, "redis+cluster://two.test:%d", cluster.nodes[0].port);
+    link = link_to_queue(url, "second-address", SHARDS, "list");
+    push(link, "a", 0);
+    assert_int_equal(waiting("second-address", 1), JOBS);
+    seriatim_link_free(link);
+    end_dropping(dropping);
+}
+
 static void test_without_a_living_seed_the_push_fails_soon_and_names_the_url(void **state)
 {
     char url[128];
@@ -396,6 +411,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_a_push_goes_to_all_masters),
         cmocka_unit_test(test_one_living_seed_is_enough),
+        cmocka_unit_test(test_a_seed_is_asked_at_its_second_address_if_the_first_drops_packets),
         cmocka_unit_test(test_without_a_living_seed_the_push_fails_soon_and_names_the_url),
         cmocka_unit_test(test_a_server_that_is_no_cluster_is_refused),
         cmocka_unit_test(test_a_node_without_slots_is_passed_over_at_once),

@@ -125,6 +125,44 @@ static void test_a_sentinel_is_asked_at_the_second_address_of_its_name(void **st
     stop_process(&redis);
 }
 
+static void test_a_sentinel_is_asked_at_the_second_address_if_the_first_drops_packets(void **state)
+{
+    redis_node redis = start_process(PLAIN_REDIS);
+    int dropping[DROPPING_SOCKETS];
+    scripted good;
+    seriatim_link *link;
+    char url[256];
+    (void)state;
+    start_scripted(&good, 0, redis.port, redis.port);
+    drop_packets_to_the_first_address(dropping, good.port);
+    snprintf(url, sizeof url, "redis+sentinel://two.test:%d/mymaster", good.port);
+    link = sentinel_link(url);
+    sentinel_push(link, 0, 10, 0, 0);
+    assert_int_equal(payloads_waiting_at(redis.port), 10);
+    seriatim_link_free(link);
+    end_dropping(dropping);
+    stop_scripted(&good);
+    stop_process(&redis);
+}
+
+/* A link that was never connected gives up after 5 seconds. */
+static void test_a_link_connects_to_the_second_address_if_the_first_drops_packets(void **state)
+{
+    redis_node redis = start_process(PLAIN_REDIS);
+    int dropping[DROPPING_SOCKETS];
+    seriatim_link *link;
+    char url[64];
+    (void)state;
+    drop_packets_to_the_first_address(dropping, redis.port);
+    snprintf(url, sizeof url, "redis://two.test:%d", redis.port);
+    link = sentinel_link(url);
+    sentinel_push(link, 0, 10, 0, 0);
+    assert_int_equal(payloads_waiting_at(redis.port), 10);
+    seriatim_link_free(link);
+    end_dropping(dropping);
+    stop_process(&redis);
+}
+
 static void test_a_sentinel_that_no_address_of_its_name_reaches_is_an_error(void **state)
 {
     seriatim_link *link = sentinel_link("redis+sentinel://two.test:1/mymaster");
@@ -298,6 +336,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_a_silent_sentinel_costs_half_a_second),
         cmocka_unit_test(test_a_sentinel_is_asked_at_the_second_address_of_its_name),
+        cmocka_unit_test(test_a_sentinel_is_asked_at_the_second_address_if_the_first_drops_packets),
+        cmocka_unit_test(test_a_link_connects_to_the_second_address_if_the_first_drops_packets),
         cmocka_unit_test(test_a_sentinel_that_no_address_of_its_name_reaches_is_an_error),
         cmocka_unit_test(test_a_link_says_before_each_step_whether_it_may_look_up_a_name),
         cmocka_unit_test(test_a_link_whose_idle_connection_was_closed_looks_its_host_up_in_the_next_step),

@@ -91,8 +91,9 @@ static void channel_opened(seriatim_runner *r, runner_channel *c, int64_t now)
 static int channel_connect(runner_channel *c, int64_t now)
 {
     if (c->state == CHANNEL_CLOSED && now >= c->retry_at && c->wanted) {
+        int limit_ms = c->peer ? srt_redis_connect_ms(c->peer->cluster, c->peer, RUNNER_CONNECT_MS) : RUNNER_CONNECT_MS;
         c->state = CHANNEL_CONNECTING;
-        return srt_transport_connect(c->transport, RUNNER_CONNECT_MS);
+        return srt_transport_connect(c->transport, limit_ms);
     }
     return c->state == CHANNEL_CONNECTING ? srt_transport_step(c->transport) : SERIATIM_AGAIN;
 }

@@ -304,7 +304,8 @@ static void link_approach(seriatim_link *link, link_way *way)
     const srt_cluster *cl = &link->client->cluster;
     if (way->phase == LINK_DOWN && link->may_resolve && srt_clock_ms() >= way->retry_ms &&
         srt_redis_wanted(cl, way->peer))
-        link_take_connect(link, way, srt_transport_connect(way->transport, LINK_CONNECT_MS));
+        link_take_connect(link, way,
+                          srt_transport_connect(way->transport, srt_redis_connect_ms(cl, way->peer, LINK_CONNECT_MS)));
     else if (way->phase == LINK_CONNECTING)
         link_take_connect(link, way, srt_transport_step(way->transport));
 }

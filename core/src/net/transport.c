@@ -171,7 +171,8 @@ static int transport_go_on_asking(srt_transport *t, int status)
             status = transport_ask(t);
         if (status == SERIATIM_OK)
             return transport_connect_master(t);
-        t->deadline_ms = t->asks_until;
+        if (t->deadline_ms > t->asks_until)
+            t->deadline_ms = t->asks_until;
         if (status == SERIATIM_AGAIN && srt_clock_ms() < t->asks_until)
             return status;
         if (status == SERIATIM_AGAIN) {

@@ -35,8 +35,8 @@ void srt_transport_destroy(srt_transport *t); /* closes; NULL is fine */
  * to the master that the first answer names. The caller must check that it is a master (srt_session.masters_only).
  *
  * Begins to connect, after closing what was open; OK means ready already. Only a TCP host name
- * blocks, in getaddrinfo. Each address of the host, and then the TLS handshake, has limit_ms.
- * UNSUPPORTED: rediss:// in a build without OpenSSL.
+ * blocks, in getaddrinfo. The last address of the host, and then the TLS handshake, has limit_ms, each
+ * address before it a quarter of that. UNSUPPORTED: rediss:// in a build without OpenSSL.
  */
 int srt_transport_connect(srt_transport *t, int limit_ms);
 /*

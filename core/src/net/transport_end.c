@@ -23,9 +23,11 @@ static void transport_tls_drop(srt_transport *t)
 #endif
 }
 
+/* An address may drop packets. While others are left it has a part of the time only, so that they are tried as well. */
 int64_t srt_transport_limit(const srt_transport *t)
 {
-    return t->asking ? t->asks_until : srt_clock_ms() + t->limit_ms;
+    int64_t now = srt_clock_ms(), until = t->asking ? t->asks_until : now + t->limit_ms;
+    return t->next ? now + (until - now) / 4 : until;
 }
 
 void srt_transport_close_fd(srt_transport *t)

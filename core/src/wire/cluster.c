@@ -13,6 +13,11 @@ int srt_redis_wanted(const srt_cluster *cl, const srt_redis *p)
     return !cl->many || (!p->closing && (p->commands.waiting > 0 || p->commands.connected));
 }
 
+int srt_redis_connect_ms(const srt_cluster *cl, const srt_redis *p, int limit_ms)
+{
+    return cl->map_peer == p && p->slots == 0 && limit_ms > SRT_CLUSTER_ANSWER_MS ? SRT_CLUSTER_ANSWER_MS : limit_ms;
+}
+
 int srt_redis_listen(srt_cluster *cl, srt_redis *p)
 {
     int status = p->listens ? SERIATIM_OK : srt_session_init(&p->wakes, cl->mem, 1);

@@ -182,6 +182,11 @@ int srt_cluster_tells_of_move(const char *text);
 
 /* 1: there is to be a connection for commands. One that is there and not wanted is to be closed. */
 int srt_redis_wanted(const srt_cluster *cl, const srt_redis *p);
+/*
+ * How long to try to connect, limit_ms or less: who is asked for the map and has no slot is given up soon, and all
+ * addresses of its name are to be tried before.
+ */
+int srt_redis_connect_ms(const srt_cluster *cl, const srt_redis *p, int limit_ms);
 /* Makes the session of wakes, if there is none: it listens. OK or NOMEM. */
 int srt_redis_listen(srt_cluster *cl, srt_redis *p);
 /* A connection for commands is open: as srt_session_connected. */
