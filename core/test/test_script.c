@@ -130,6 +130,16 @@ static void test_requests_are_sent_again_in_order_after_a_reconnect(void **state
     srt_session_free(&s);
 }
 
+static void test_a_user_without_a_password_is_named(void **state)
+{
+    srt_session s;
+    (void)state;
+    assert_int_equal(srt_session_init(&s, seriatim_default_allocator(), 0), SERIATIM_OK);
+    assert_int_equal(srt_session_connected(&s, "worker", NULL, 0, NULL), SERIATIM_OK);
+    assert_int_equal(sends(&s, "*3\r\n$4\r\nAUTH\r\n$6\r\nworker\r\n$0\r\n\r\n"), 1);
+    srt_session_free(&s);
+}
+
 static void test_f15_a_refused_handshake_ends_the_connection(void **state)
 {
     srt_session s;
@@ -188,6 +198,7 @@ int main(void)
         cmocka_unit_test(test_noscript_sends_the_script_s_text),
         cmocka_unit_test(test_a_connection_sends_a_script_s_text_once),
         cmocka_unit_test(test_requests_are_sent_again_in_order_after_a_reconnect),
+        cmocka_unit_test(test_a_user_without_a_password_is_named),
         cmocka_unit_test(test_f15_a_refused_handshake_ends_the_connection),
         cmocka_unit_test(test_every_allocation_fails),
     };

@@ -76,6 +76,14 @@ RSpec.describe "import lowkiq", limit: 240 do
     expect(target.actions.check[:findings]).to eq([])
   end
 
+  it "reads as the user of the URL, also if the user has no password" do
+    connection.call("ACL", "SETUSER", "free", "on", "nopass", "~*", "+@all")
+    connection.call("ACL", "SETUSER", "kept", "on", ">secret", "~*", "+@all")
+    { "free@" => "free", "kept:secret@" => "kept", "" => "default" }.each do |login, user|
+      expect(constant(:Redis).new(@source.url.sub("unix://", "unix://#{login}")).call("ACL", "WHOAMI")).to eq(user)
+    end
+  end
+
   it "R-LOWKIQ-6: joins what the queue has already: behind a run, parked, waiting, dead" do
     target.perform_async([{ id: "runs", payload: "1" }, { id: "waits", payload: "1", score: 5, delay: 500 }, { id: "parked", payload: "1" }])
     target.actions.park(["parked"])

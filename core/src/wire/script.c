@@ -290,13 +290,13 @@ static int session_greet(srt_session *s, const char *user, const char *password,
 {
     char digits[16];
     srt_bytes text = {NULL, digits, 0, sizeof digits - 1, 0};
-    const char *auth[] = {"AUTH", user, password};
+    const char *auth[] = {"AUTH", user, password ? password : ""}; /* a user with nopass takes any password */
     const char *plain_auth[] = {"AUTH", password};
     const char *select[] = {"SELECT", digits};
     const char *setname[] = {"CLIENT", "SETNAME", name};
     const char *role[] = {"ROLE"};
     int status = SERIATIM_OK;
-    if (password && user && *user)
+    if (user && *user)
         status = session_handshake(s, SESSION_GREETING, auth, 3);
     else if (password)
         status = session_handshake(s, SESSION_GREETING, plain_auth, 2);

@@ -244,10 +244,10 @@ end
 
 function Hub:greeting()
   local url = self.address
-  if not url.password then
-    return ""
+  if url.user then
+    return request { "AUTH", url.user, url.password or "" } -- a user with nopass takes any password
   end
-  return request(url.user and { "AUTH", url.user, url.password } or { "AUTH", url.password })
+  return url.password and request { "AUTH", url.password } or ""
 end
 
 ---PING, which Redis answers; "": none is due.

@@ -101,6 +101,18 @@ def test_a_wait_hears_of_a_queue_that_is_made_meanwhile(nginx: Nginx, server: Re
         push(nginx, "Later", "b")
 
 
+def test_a_wait_listens_as_the_user_of_the_url_that_has_no_password(folder: Path, server: Redis) -> None:
+    server.client.execute_command("ACL", "SETUSER", "free", "on", "nopass", "~*", "&*", "+@all")
+    nginx = Nginx(folder, server, {"redis": server.url.replace("unix://", "unix://free@")}).start()
+    try:
+        with pop_that_waits(nginx):
+            wait_until(lambda: subscribers(server, "Pulled") >= 1, "subscriptions")
+            assert {client["user"] for client in server.client.client_list(_type="pubsub")} == {"free"}
+            push(nginx, "Pulled", "b")
+    finally:
+        nginx.end()
+
+
 def test_a_wait_polls_where_no_channel_is_allowed(folder: Path, server: Redis) -> None:
     server.client.execute_command("ACL", "SETUSER", "mute", "on", ">pass", "~*", "+@all", "resetchannels")
     nginx = Nginx(folder, server, {"redis": server.url.replace("unix://", "unix://mute:pass@")}).start()

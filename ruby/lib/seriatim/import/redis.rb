@@ -21,7 +21,8 @@ module Seriatim
         @url = parse(url)
         @io = connect
         user, password = [@url.user, @url.password].map { |text| text.to_s.gsub(/%(\h\h)/) { $1.hex.chr } } # rubocop:disable Style/PerlBackrefs
-        call("AUTH", *[user, password].reject(&:empty?)) unless password.empty?
+        login = user.empty? ? [password] : [user, password] # a user with nopass takes any password
+        call("AUTH", *login) unless login == [""]
         call("SELECT", database) unless database == "0"
       rescue SystemCallError, SocketError, OpenSSL::SSL::SSLError => e
         raise ConnectionError, "cannot connect to #{self}: #{e.message}"
