@@ -223,6 +223,19 @@ static void test_a_redis_that_is_no_cluster_is_an_error(void **state)
     cluster_sends("A");
     assert_int_equal(cluster_hears("A", "-ERR This instance has cluster support disabled\r\n", NULL, &error),
                      SERIATIM_SERVER);
+    assert_non_null(strstr(error.message, "A:1: "));
+}
+
+static void test_the_error_of_refused_credentials_names_the_master(void **state)
+{
+    seriatim_error error;
+    (void)state;
+    srt_redis_disconnected(&cl, peer_at("B"));
+    cluster_asks(HIGH, 1);
+    assert_int_equal(srt_redis_connected(&cl, peer_at("B"), "user", "secret", 0, NULL), SERIATIM_OK);
+    cluster_sends("B");
+    assert_int_equal(cluster_hears("B", "-WRONGPASS x\r\n", NULL, &error), SERIATIM_AUTH);
+    assert_string_equal(error.message, "B:2: Redis refused the credentials: WRONGPASS x");
 }
 
 static void test_requests_wait_until_their_slot_has_an_owner(void **state)
@@ -298,6 +311,7 @@ int main(void)
         FRESH(test_dead_seeds_are_passed_over),
         FRESH(test_a_seed_without_slots_is_passed_over),
         FRESH(test_a_redis_that_is_no_cluster_is_an_error),
+        T(test_the_error_of_refused_credentials_names_the_master),
         FRESH(test_requests_wait_until_their_slot_has_an_owner),
         FRESH(test_replicas_and_more_fields_of_the_map_are_passed_over),
         FRESH(test_an_answer_that_is_no_map_ends_the_connection),

@@ -211,6 +211,27 @@ static void test_a_cluster_without_slots_is_an_error_that_says_so(void **state)
     assert_int_equal(redis_remove(&alone), 0);
 }
 
+/* All nodes have the user of the URL but one. */
+static void test_the_error_of_refused_credentials_names_the_master(void **state)
+{
+    size_t master = cluster_master_of(&cluster, slot_of("refused", 0)), i;
+    char url[64], text[96];
+    seriatim_link *link;
+    (void)state;
+    for (i = 0; i < cluster.count; i++)
+        if (i != master)
+            cluster_do(&cluster, i, "ACL SETUSER part on >secret ~* &* +@all");
+    snprintf(url, sizeof url, "redis+cluster://part:secret@127.0.0.1:%d",
+             cluster.nodes[(master + 1) % CLUSTER_MASTERS].port);
+    link = link_to_queue(url, "refused", SHARDS, "list");
+    link_begin_jobs(link, "a", 0, JOBS, JOBS);
+    assert_int_equal(link_drive(link), SERIATIM_AUTH);
+    snprintf(text, sizeof text, "127.0.0.1:%d: Redis refused the credentials", cluster.nodes[master].port);
+    if (!strstr(link_message(link), text))
+        fail_msg("%s lacks %s", link_message(link), text);
+    seriatim_link_free(link);
+}
+
 /* Steps for a while and sees that the push is still under way. */
 static void is_under_way_for(seriatim_link *link, double ms)
 {
@@ -416,6 +437,7 @@ int main(void)
         cmocka_unit_test(test_a_server_that_is_no_cluster_is_refused),
         cmocka_unit_test(test_a_node_without_slots_is_passed_over_at_once),
         cmocka_unit_test(test_a_cluster_without_slots_is_an_error_that_says_so),
+        cmocka_unit_test(test_the_error_of_refused_credentials_names_the_master),
         cmocka_unit_test(test_a_push_waits_for_a_slot_that_is_half_moved),
         cmocka_unit_test(test_a_push_follows_slots_that_have_moved),
         cmocka_unit_test(test_a_link_connects_to_a_master_only_in_a_step_of_which_it_said_so),

@@ -151,12 +151,26 @@ int srt_redis_input(srt_cluster *cl, srt_redis *p, const char *data, size_t len)
     return srt_session_input(&p->commands, data, len);
 }
 
+/* The URL of a cluster names the seeds only, and each node has users and passwords of its own. */
+static int peer_fail(const srt_redis *p, int status, seriatim_error *error)
+{
+    seriatim_error why;
+    char address[300];
+    if (status == SERIATIM_NOMEM)
+        return status;
+    why = *error;
+    srt_redis_address(p, address, sizeof address);
+    return srt_fail(error, status, "%.180s: %s", address, why.message);
+}
+
 int srt_redis_next(srt_cluster *cl, srt_redis *p, srt_request **request, srt_reply *reply, seriatim_error *error)
 {
     for (;;) {
         int status = srt_session_next(&p->commands, request, reply, error);
-        if (status != SERIATIM_OK || !cl->many)
+        if (status == SERIATIM_AGAIN || !cl->many)
             return status;
+        if (status != SERIATIM_OK)
+            return peer_fail(p, status, error);
         if ((*request)->route == SRT_ROUTE_MAP)
             status = srt_cluster_map_answered(cl, p, *request, reply, error);
         else
@@ -164,7 +178,7 @@ int srt_redis_next(srt_cluster *cl, srt_redis *p, srt_request **request, srt_rep
         if (status == SERIATIM_AGAIN)
             return SERIATIM_OK;
         if (status != SERIATIM_OK)
-            return status;
+            return peer_fail(p, status, error);
     }
 }
 

@@ -202,7 +202,7 @@ int srt_redis_leave(srt_redis *p);
 int srt_redis_input(srt_cluster *cl, srt_redis *p, const char *data, size_t len);
 /*
  * The next request of this peer that has its final answer, as srt_session_next. SERVER and AUTH also say that the peer
- * is no member of a cluster, or may not be asked for the slots.
+ * is no member of a cluster, or may not be asked for the slots. The message of an error names the peer of a cluster.
  */
 int srt_redis_next(srt_cluster *cl, srt_redis *p, srt_request **request, srt_reply *reply, seriatim_error *error);
 
