@@ -279,6 +279,63 @@ static void test_a_push_follows_slots_that_have_moved(void **state)
     seriatim_link_free(link);
 }
 
+static int slots_asked_of_all(void)
+{
+    int calls = 0;
+    size_t i;
+    for (i = 0; i < cluster.count; i++)
+        calls += slots_asked(cluster_call(&cluster, i, "INFO commandstats"));
+    return calls;
+}
+
+/* A master that owes an answer for a second is silent, and others are asked for the slots. */
+static void test_a_pause_of_the_caller_does_not_make_a_master_silent(void **state)
+{
+    seriatim_link *link = link_to_queue(cluster.url, "paused", SHARDS, "list");
+    seriatim_client *c = seriatim_link_client(link);
+    int before;
+    (void)state;
+    push(link, "a", 0);
+    before = slots_asked_of_all();
+    poll(NULL, 0, 1100); /* between two operations */
+    assert_int_equal(seriatim_push_begin(c, 0), SERIATIM_OK);
+    poll(NULL, 0, 1100); /* while jobs are collected */
+    link_add_job(link, "new", "1", NULL);
+    assert_int_equal(seriatim_push_send(c), SERIATIM_OK);
+    drive_well(link);
+    assert_int_equal(slots_asked_of_all(), before);
+    seriatim_link_free(link);
+}
+
+/* Returns 1 if there was something. */
+static int pop(seriatim_link *link, double wait)
+{
+    seriatim_pop settings;
+    size_t queue = 0;
+    seriatim_pop_init(&settings);
+    settings.queues = &queue;
+    settings.queue_count = 1;
+    settings.wait = wait;
+    settings.ttr = 0;
+    assert_int_equal(seriatim_pop_begin(seriatim_link_client(link), &settings), SERIATIM_OK);
+    drive_well(link);
+    return seriatim_pop_result(seriatim_link_client(link)) != NULL;
+}
+
+/* It sleeps for more than a second once its subscription is confirmed, and then asks again. */
+static void test_the_sleep_of_a_pop_does_not_make_a_master_silent(void **state)
+{
+    seriatim_link *link = link_to_queue(cluster.url, "emptied", SHARDS, "list");
+    int before;
+    (void)state;
+    link_push_jobs(link, "a", 0, 1, 1);
+    assert_true(pop(link, 0));
+    before = slots_asked_of_all();
+    assert_false(pop(link, 2));
+    assert_int_equal(slots_asked_of_all(), before);
+    seriatim_link_free(link);
+}
+
 /* A master may be found, wanted or lost in any step, also while others are connected. */
 static void test_a_link_connects_to_a_master_only_in_a_step_of_which_it_said_so(void **state)
 {
@@ -440,6 +497,8 @@ int main(void)
         cmocka_unit_test(test_the_error_of_refused_credentials_names_the_master),
         cmocka_unit_test(test_a_push_waits_for_a_slot_that_is_half_moved),
         cmocka_unit_test(test_a_push_follows_slots_that_have_moved),
+        cmocka_unit_test(test_a_pause_of_the_caller_does_not_make_a_master_silent),
+        cmocka_unit_test(test_the_sleep_of_a_pop_does_not_make_a_master_silent),
         cmocka_unit_test(test_a_link_connects_to_a_master_only_in_a_step_of_which_it_said_so),
         cmocka_unit_test(test_masters_that_forget_their_scripts_are_taught_again),
         cmocka_unit_test(test_each_master_is_asked_for_its_replicas),

@@ -256,6 +256,7 @@ static void link_note_operation(seriatim_link *link)
             way->heard_ms = now;
         if (was_idle)
             srt_link_read(link, way);
+        cl->peers[i]->heard_ms = now; /* the operation was begun by the clock of the last step, which may be long ago */
     }
 }
 
@@ -271,9 +272,11 @@ static void link_hear_anew(seriatim_link *link, int64_t now)
 {
     srt_cluster *cl = &link->client->cluster;
     size_t i;
-    for (i = 0; i < cl->peer_count; i++)
+    for (i = 0; i < cl->peer_count; i++) {
+        cl->peers[i]->heard_ms = now;
         if (cl->peers[i]->io)
             ((link_way *)cl->peers[i]->io)->heard_ms = now;
+    }
 }
 
 /*
