@@ -15,13 +15,28 @@
 
 #include "store_node.h"
 
-/* An id that waits for its run alone. */
-static store_id *unproven(node_and_store *f, unsigned shard, unsigned n)
+/* mark: 1 unproven, 2 suspect */
+static store_id *in_doubt(node_and_store *f, unsigned shard, unsigned n, int mark)
 {
     store_id *id = id_of(f, shard, n);
     store_push(f->store, id, 0);
     id->first.place = 3;
-    id->first.mark = 1;
+    id->first.mark = mark;
+    return id;
+}
+
+/* An id that waits for its run alone. */
+static store_id *unproven(node_and_store *f, unsigned shard, unsigned n)
+{
+    return in_doubt(f, shard, n, 1);
+}
+
+/* A suspect whose payloads are not in its record. */
+static store_id *spilled_suspect(node_and_store *f, unsigned shard, unsigned n)
+{
+    store_id *id = in_doubt(f, shard, n, 2);
+    while (id->first.count <= STORE_SPILL)
+        store_push(f->store, id, 0);
     return id;
 }
 
@@ -77,10 +92,126 @@ static void test_f35_an_unproven_id_that_may_not_run_holds_up_no_other(void **st
     close_node(&f);
 }
 
+/* One answer after the other. */
+static void exchange(node_and_store *f)
+{
+    srt_node_tick(f->node, now_of(f));
+    move_bytes(f, SRT_WAKES);
+    move_bytes(f, SRT_COMMANDS);
+}
+
+static void await_offer(node_and_store *f)
+{
+    int left = 50;
+    while (!srt_node_offers(f->node, 0, now_of(f)) && left-- > 0)
+        exchange(f);
+    assert_true(left > 0);
+}
+
+static void await_claim(node_and_store *f, const store_id *id)
+{
+    int left = 50;
+    while (!id->running && left-- > 0)
+        exchange(f);
+    assert_true(id->running);
+}
+
+/* Another id is ready, and a suspect waits until no thread runs anything. */
+static void await_drain(node_and_store *f)
+{
+    store_push(f->store, id_of(f, 1, 1), 0);
+    pass(f, 1);
+    assert_int_equal(f->node->quarantine.step, SRT_QUARANTINE_DRAIN);
+    assert_true(id_of(f, 1, 1)->running);
+}
+
+/* While the payloads of one suspect are read no other id begins, and no other suspect is claimed. */
+static void test_a_spilled_suspect_runs_as_soon_as_its_payloads_are_read(void **state)
+{
+    node_and_store f = open_node_of_threads(queue_q(), 2);
+    seriatim_delivery *d = push_and_take(&f, id_of(&f, 1, 0));
+    store_id *suspects[2] = {spilled_suspect(&f, 0, 0), in_doubt(&f, 0, 1, 2)};
+    int i;
+    (void)state;
+    await_drain(&f);
+    end(&f, d);
+    for (i = 0; i < 2; i++) {
+        await_offer(&f);
+        d = take(&f);
+        assert_ptr_equal(id_of_delivery(&f, d), suspects[i]);
+        assert_int_equal(suspects[1]->running, i);
+        end(&f, d);
+        pass(&f, 1);
+    }
+    await_offer(&f);
+    end(&f, take(&f));
+    pass(&f, HOLD_MS);
+    assert_int_equal(f.node->stats.processed, 4);
+    close_node(&f);
+}
+
+/* The reading of another id of the shard may take long, and the drain has a limit. */
+static void test_the_drain_for_a_suspect_lasts_while_payloads_of_its_shard_are_read(void **state)
+{
+    node_and_store f = open_node_of_threads(queue_q(), 2);
+    seriatim_delivery *d = push_and_take(&f, id_of(&f, 1, 0));
+    store_id *suspect = in_doubt(&f, 0, 0, 2), *big = id_of(&f, 0, 1);
+    int i, reading = 0;
+    (void)state;
+    for (i = 0; i < 80; i++)
+        store_push(f.store, big, 0);
+    for (i = 0; i < 50 && f.node->quarantine.step == SRT_QUARANTINE_NONE; i++)
+        exchange(&f);
+    end(&f, d);
+    for (i = 0; i < 10; i++) {
+        exchange(&f);
+        reading += f.node->quarantine.shard->slicing;
+        assert_false(suspect->running);
+    }
+    assert_int_equal(reading, 10);
+    assert_int_equal(f.node->quarantine.step, SRT_QUARANTINE_DRAIN);
+    await_offer(&f);
+    d = take(&f);
+    assert_ptr_equal(id_of_delivery(&f, d), suspect);
+    end(&f, d);
+    pass(&f, HOLD_MS);
+    end(&f, take(&f));
+    pass(&f, HOLD_MS);
+    assert_int_equal(f.node->stats.processed, 3);
+    close_node(&f);
+}
+
+/* Redis lost the run of the first one, which comes again. */
+static void test_a_suspect_whose_payloads_cannot_be_read_is_claimed_again(void **state)
+{
+    node_and_store f = open_node_of_threads(queue_q(), 2);
+    seriatim_delivery *d = push_and_take(&f, id_of(&f, 1, 0));
+    store_id *suspect = spilled_suspect(&f, 0, 0);
+    (void)state;
+    await_drain(&f);
+    end(&f, d);
+    await_claim(&f, suspect);
+    suspect->fence--;
+    await_offer(&f);
+    pass(&f, HOLD_MS);
+    d = take(&f);
+    assert_ptr_equal(id_of_delivery(&f, d), suspect);
+    end(&f, d);
+    pass(&f, 1);
+    await_offer(&f);
+    end(&f, take(&f));
+    pass(&f, HOLD_MS);
+    assert_int_equal(f.node->stats.processed, 3);
+    close_node(&f);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_f35_an_unproven_id_that_may_not_run_holds_up_no_other),
+        cmocka_unit_test(test_a_spilled_suspect_runs_as_soon_as_its_payloads_are_read),
+        cmocka_unit_test(test_the_drain_for_a_suspect_lasts_while_payloads_of_its_shard_are_read),
+        cmocka_unit_test(test_a_suspect_whose_payloads_cannot_be_read_is_claimed_again),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

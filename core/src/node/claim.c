@@ -88,7 +88,8 @@ void srt_shard_want_claim(srt_node *node, srt_shard *s, int64_t now)
         return;
     }
     if (node->quarantine.step == SRT_QUARANTINE_CLAIM && node->quarantine.shard == s) {
-        srt_shard_claim(node, s, 1, SRT_CLAIM_SUSPECT, now);
+        if (!s->slicing) /* else its payloads are being read, or those of an id before it */
+            srt_shard_claim(node, s, 1, SRT_CLAIM_SUSPECT, now);
     } else if (s->unproven_at <= now && srt_quarantine_has_room(node, s)) {
         srt_shard_claim(node, s, 1, SRT_CLAIM_UNPROVEN, now);
     } else if (srt_shard_wants_claim(node, s, now)) {
@@ -262,7 +263,8 @@ void srt_shard_claimed(srt_node *node, srt_shard *s, const srt_request *r, const
      */
     if (reply->count > 10 && !s->reconcile && (node->quiet || s->paused))
         srt_shard_claim(node, s, 0, SRT_CLAIM_READY, now);
-    if (had_suspect && node->quarantine.step == SRT_QUARANTINE_CLAIM)
+    /* A suspect whose payloads are still being read runs next. If they cannot be read, another claim follows. */
+    if (had_suspect && node->quarantine.step == SRT_QUARANTINE_CLAIM && !(reply->count > 10 && s->slicing))
         srt_quarantine_end(node);
 }
 

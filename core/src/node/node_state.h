@@ -174,7 +174,7 @@ typedef struct srt_peer {
 typedef enum srt_quarantine_step {
     SRT_QUARANTINE_NONE,
     SRT_QUARANTINE_DRAIN, /* nothing is handed out until all threads have come back */
-    SRT_QUARANTINE_CLAIM,
+    SRT_QUARANTINE_CLAIM, /* and its payloads are read, if its record does not hold them */
     SRT_QUARANTINE_READY,
     SRT_QUARANTINE_RUN,
     SRT_QUARANTINE_SETTLE

@@ -66,7 +66,8 @@ int64_t srt_quarantine_tick(srt_node *n, int64_t now)
     }
     if (n->quarantine.step == SRT_QUARANTINE_CLAIM && !n->quarantine.shard->claiming && !quarantine_goes_on(n))
         srt_quarantine_end(n);
-    if (n->quarantine.step == SRT_QUARANTINE_DRAIN && n->held_count == 0) {
+    /* An id of the shard whose payloads are being read is waited for here, where the wait has an end. */
+    if (n->quarantine.step == SRT_QUARANTINE_DRAIN && n->held_count == 0 && !n->quarantine.shard->slicing) {
         n->quarantine.step = SRT_QUARANTINE_CLAIM;
         srt_node_wake(n, n->quarantine.shard, now);
     }
