@@ -132,11 +132,11 @@ static void moved(char *text, size_t cap, int slot)
     snprintf(text, cap, "-MOVED %d b:2\r\n", slot);
 }
 
-static void test_a_shard_follows_its_slot(void **state)
+/* The master of the shard is b, which it is to be acquired from. */
+static void begin_at_b(void)
 {
     static const char key[] = "seriatim:{Q/0}:state";
     char text[64];
-    (void)state;
     begin();
     answer_heartbeat("a");
     assert_true(SENDS("a", acquire));
@@ -144,13 +144,21 @@ static void test_a_shard_follows_its_slot(void **state)
     say("a", text);
     tick(1);
     open_link("b");
+}
+
+#define ACQUIRED "*5\r\n$2\r\nOK\r\n$1\r\n7\r\n$1\r\n7\r\n:0\r\n:0\r\n"
+
+static void test_a_shard_follows_its_slot(void **state)
+{
+    (void)state;
+    begin_at_b();
     assert_true(SENDS("b", acquire));
     say("b", "-TRYAGAIN Multiple keys request during rehashing of slot\r\n");
     tick(1);
     assert_false(SENDS("b", acquire));
     tick(20);
     assert_true(SENDS("b", acquire));
-    say("b", "*5\r\n$2\r\nOK\r\n$1\r\n7\r\n$1\r\n7\r\n:0\r\n:0\r\n");
+    say("b", ACQUIRED);
     tick(1);
     assert_true(SENDS("b", claim));
     srt_node_free(f.node);
@@ -186,12 +194,70 @@ static void test_requests_are_sent_again_to_a_master_that_was_lost(void **state)
     srt_node_free(f.node);
 }
 
+/* The node owns the shard. A claim brought nothing, and a suspect is due in this time. */
+static void begin_with_suspect(int due_in_ms)
+{
+    char text[256];
+    begin_at_b();
+    assert_true(SENDS("b", acquire));
+    say("b", ACQUIRED);
+    tick(1);
+    assert_true(SENDS("b", claim));
+    snprintf(text, sizeof text,
+             "*8\r\n$16\r\n1800000000000000\r\n$1\r\n7\r\n$16\r\n9000000000000000\r\n$16\r\n9000000000000000\r\n"
+             "$16\r\n18000000%05d000\r\n:0\r\n$1\r\nn\r\n:0\r\n",
+             due_in_ms);
+    say("b", text);
+    tick(1);
+}
+
+static void test_a_suspect_waits_for_its_master_while_other_ids_run(void **state)
+{
+    int i;
+    (void)state;
+    begin_with_suspect(5000);
+    srt_node_disconnected(f.node, channel_of("b"), f.now);
+    for (i = 0; i < 12; i++) {
+        tick(500);
+        assert_int_equal(f.node->quarantine.step, SRT_QUARANTINE_NONE);
+    }
+    open_link("b");
+    tick(1);
+    assert_int_equal(f.node->quarantine.step, SRT_QUARANTINE_CLAIM);
+    srt_node_free(f.node);
+}
+
+static void test_other_ids_run_when_a_master_is_lost_that_a_suspect_is_claimed_from(void **state)
+{
+    (void)state;
+    begin_with_suspect(0);
+    assert_int_equal(f.node->quarantine.step, SRT_QUARANTINE_CLAIM);
+    srt_node_disconnected(f.node, channel_of("b"), f.now);
+    tick(1);
+    assert_int_equal(f.node->quarantine.step, SRT_QUARANTINE_NONE);
+    srt_node_free(f.node);
+}
+
+static void test_other_ids_run_when_a_master_is_silent_that_a_suspect_is_claimed_from(void **state)
+{
+    (void)state;
+    begin_with_suspect(0);
+    tick(999);
+    assert_int_equal(f.node->quarantine.step, SRT_QUARANTINE_CLAIM);
+    tick(1);
+    assert_int_equal(f.node->quarantine.step, SRT_QUARANTINE_NONE);
+    srt_node_free(f.node);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_a_shard_follows_its_slot),
         cmocka_unit_test(test_heartbeats_follow_the_slot_of_the_nodes),
         cmocka_unit_test(test_requests_are_sent_again_to_a_master_that_was_lost),
+        cmocka_unit_test(test_a_suspect_waits_for_its_master_while_other_ids_run),
+        cmocka_unit_test(test_other_ids_run_when_a_master_is_lost_that_a_suspect_is_claimed_from),
+        cmocka_unit_test(test_other_ids_run_when_a_master_is_silent_that_a_suspect_is_claimed_from),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -205,6 +205,33 @@ static void test_a_suspect_whose_payloads_cannot_be_read_is_claimed_again(void *
     close_node(&f);
 }
 
+/* The master of the suspect is away when it is claimed, and is back while another id runs. */
+static void test_a_suspect_that_comes_late_is_handed_back_while_another_id_runs(void **state)
+{
+    node_and_store f = open_node_of_threads(queue_q(), 2);
+    seriatim_delivery *d = push_and_take(&f, id_of(&f, 1, 0));
+    store_id *suspect = in_doubt(&f, 0, 0, 2);
+    (void)state;
+    await_drain(&f);
+    end(&f, d);
+    await_claim(&f, suspect);
+    srt_node_disconnected(f.node, SRT_COMMANDS, now_of(&f));
+    srt_node_tick(f.node, now_of(&f));
+    d = take(&f);
+    assert_ptr_equal(id_of_delivery(&f, d), id_of(&f, 1, 1));
+    reconnect_node(&f);
+    pass(&f, 1);
+    assert_false(suspect->running);
+    end(&f, d);
+    await_offer(&f);
+    d = take(&f);
+    assert_ptr_equal(id_of_delivery(&f, d), suspect);
+    end(&f, d);
+    pass(&f, HOLD_MS);
+    assert_int_equal(f.node->stats.processed, 3);
+    close_node(&f);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -212,6 +239,7 @@ int main(void)
         cmocka_unit_test(test_a_spilled_suspect_runs_as_soon_as_its_payloads_are_read),
         cmocka_unit_test(test_the_drain_for_a_suspect_lasts_while_payloads_of_its_shard_are_read),
         cmocka_unit_test(test_a_suspect_whose_payloads_cannot_be_read_is_claimed_again),
+        cmocka_unit_test(test_a_suspect_that_comes_late_is_handed_back_while_another_id_runs),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -22,6 +22,28 @@ static int runs_already(const srt_node *node, const srt_job *job, int64_t now)
     return 0;
 }
 
+/*
+ * Is the process empty, or kept empty for this suspect? Not if its claim was given up because its master was away, and
+ * answered later.
+ */
+static int runs_next(const srt_node *node, const srt_shard *s)
+{
+    if (node->quarantine.step == SRT_QUARANTINE_CLAIM)
+        return node->quarantine.shard == s;
+    return node->quarantine.step < SRT_QUARANTINE_CLAIM && node->held_count == 0;
+}
+
+/* At once: until Redis has it, the death of another id would be charged to this one. */
+static void hand_back(srt_node *node, srt_job *job, int64_t now)
+{
+    srt_shard *s = job->shard;
+    if (s->pending.count == 0)
+        s->pending_since = now;
+    srt_list_add(&s->pending, job); /* its outcome is that it was released */
+    s->urgent = 1;
+    srt_node_wake(node, s, now);
+}
+
 /* Puts a claimed id into the list that it is handed out from. A process never runs an id twice at once. */
 void srt_job_ready(srt_node *node, srt_job *job, int64_t now)
 {
@@ -32,6 +54,10 @@ void srt_job_ready(srt_node *node, srt_job *job, int64_t now)
         srt_list_add(&s->barred, job);
         return;
     }
+    if (job->mode == SRT_RUN_SUSPECT && !runs_next(node, s)) {
+        hand_back(node, job, now);
+        return;
+    }
     srt_job_view(job);
     group->wake_pending = 1;
     s->quarantined += job->mode != SRT_RUN_NORMAL;
@@ -39,8 +65,7 @@ void srt_job_ready(srt_node *node, srt_job *job, int64_t now)
         srt_list_add(&group->died, job);
     } else if (job->mode == SRT_RUN_SUSPECT) {
         srt_list_add_first(&group->quarantined, job);
-        if (node->quarantine.step < SRT_QUARANTINE_RUN)
-            node->quarantine.step = SRT_QUARANTINE_READY;
+        node->quarantine.step = SRT_QUARANTINE_READY;
     } else if (job->mode == SRT_RUN_UNPROVEN) {
         srt_list_add(&group->quarantined, job);
     } else {

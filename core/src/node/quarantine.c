@@ -43,14 +43,24 @@ static int quarantine_goes_on(const srt_node *n)
     return !n->quiet && s->wanted && !s->paused && (s->state == SRT_OWNED || (s->state == SRT_ACQUIRING && s->lease));
 }
 
+/* A master that is away answers no claim, and the ids of all others would wait for it. */
+static int quarantine_reaches(const srt_node *n, const srt_shard *s)
+{
+    const srt_redis *p = srt_shard_master(n, s);
+    return p && p->commands.connected && !p->silent;
+}
+
 int64_t srt_quarantine_tick(srt_node *n, int64_t now)
 {
     int64_t next = SRT_NEVER;
     size_t i;
+    if ((n->quarantine.step == SRT_QUARANTINE_DRAIN || n->quarantine.step == SRT_QUARANTINE_CLAIM) &&
+        !quarantine_reaches(n, n->quarantine.shard))
+        srt_quarantine_end(n); /* what its claim brings later: offer.c */
     for (i = 0; n->quarantine.step == SRT_QUARANTINE_NONE && !n->quiet && i < n->shard_count; i++) {
         srt_shard *s = n->shards[i];
         int64_t at = s->suspect_at > n->quarantine.not_before ? s->suspect_at : n->quarantine.not_before;
-        if (s->suspect_at == SRT_NEVER || s->state != SRT_OWNED || s->paused || !s->wanted)
+        if (s->suspect_at == SRT_NEVER || s->state != SRT_OWNED || s->paused || !s->wanted || !quarantine_reaches(n, s))
             continue;
         if (at > now) {
             next = at < next ? at : next;
