@@ -92,6 +92,51 @@ static void test_f35_an_unproven_id_that_may_not_run_holds_up_no_other(void **st
     close_node(&f);
 }
 
+static int running_alone(const node_and_store *f)
+{
+    int count = 0;
+    size_t i;
+    for (i = 0; i < f->store->id_count; i++)
+        count += f->store->ids[i].running && f->store->ids[i].mode == 'u';
+    return count;
+}
+
+/* What is claimed when the process dies becomes a suspect, whether or not it ran. */
+static void test_unproven_ids_are_claimed_for_free_threads_and_one_ahead(void **state)
+{
+    node_and_store f = open_node_of_threads(queue_q(), 4);
+    seriatim_delivery *d[4];
+    unsigned i;
+    (void)state;
+    for (i = 0; i < 4; i++)
+        d[i] = push_and_take(&f, id_of(&f, i, 0));
+    for (i = 0; i < 10; i++)
+        unproven(&f, i / 2, 1 + i % 2);
+    pass(&f, 5);
+    assert_int_equal(running_alone(&f), 1);
+    end(&f, d[0]);
+    d[0] = take(&f);
+    pass(&f, 5);
+    assert_int_equal(running_alone(&f), 2);
+    for (i = 1; i < 4; i++)
+        end(&f, d[i]);
+    for (i = 1; i < 4; i++) {
+        pass(&f, 5);
+        d[i] = take(&f);
+    }
+    pass(&f, 5);
+    assert_int_equal(running_alone(&f), 5);
+    for (i = 0; i < 10; i++) {
+        end(&f, d[i % 4]);
+        pass(&f, 5);
+        if (i < 6)
+            d[i % 4] = take(&f);
+    }
+    pass(&f, HOLD_MS);
+    assert_int_equal(f.node->stats.processed, 14);
+    close_node(&f);
+}
+
 /* One answer after the other. */
 static void exchange(node_and_store *f)
 {
@@ -236,6 +281,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_f35_an_unproven_id_that_may_not_run_holds_up_no_other),
+        cmocka_unit_test(test_unproven_ids_are_claimed_for_free_threads_and_one_ahead),
         cmocka_unit_test(test_a_spilled_suspect_runs_as_soon_as_its_payloads_are_read),
         cmocka_unit_test(test_the_drain_for_a_suspect_lasts_while_payloads_of_its_shard_are_read),
         cmocka_unit_test(test_a_suspect_whose_payloads_cannot_be_read_is_claimed_again),

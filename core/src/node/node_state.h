@@ -566,7 +566,10 @@ int srt_node_drained(const srt_node *node);
 void srt_quarantine_end(srt_node *node);
 /* Does the next step of running a suspect alone; returns when it wants to be called again. */
 int64_t srt_quarantine_tick(srt_node *node, int64_t now);
-/* May an unproven id of the shard be claimed? It needs a thread, for which those that may run now are counted. */
+/*
+ * May an unproven id of the shard be claimed? It needs a free thread, for which those that may run now are counted.
+ * While all threads are busy, one is claimed ahead.
+ */
 int srt_quarantine_has_room(const srt_node *node, const srt_shard *shard);
 void srt_node_wake_unproven(srt_node *node); /* a thread has room for an unproven id again */
 void srt_node_wake_threads(srt_node *node);  /* wakes all waiting threads, which look for a delivery again */

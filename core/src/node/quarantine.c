@@ -22,7 +22,9 @@ int srt_quarantine_has_room(const srt_node *node, const srt_shard *s)
     size_t count = group->quarantine_claims;
     for (job = group->quarantined.first; job; job = job->next)
         count += (size_t)srt_shard_may_run(job->shard);
-    return srt_shard_may_run(s) && count < group->threads && !(s->queue->now.serial_shards && s->quarantined);
+    /* The one that is claimed ahead gets the next thread: no ordinary id that is ready goes before it. */
+    return srt_shard_may_run(s) && (count == 0 || group->held + count < group->threads) &&
+           !(s->queue->now.serial_shards && s->quarantined);
 }
 
 void srt_quarantine_end(srt_node *node)
