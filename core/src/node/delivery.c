@@ -150,13 +150,23 @@ int seriatim_delivery_fail(seriatim_delivery *d, size_t i, const char *error, si
     return SERIATIM_OK;
 }
 
+/* settle.c reads the payloads of these places, on the runner's thread. */
+static int has_places(const srt_job *job, const size_t *places, size_t count)
+{
+    size_t i;
+    for (i = 0; i < count; i++)
+        if (places[i] >= job->record.count)
+            return 0;
+    return 1;
+}
+
 int seriatim_delivery_reject(seriatim_delivery *d, size_t i, const size_t *places, size_t count, const char *reason,
                              size_t len)
 {
     srt_job *job;
     size_t *kept;
     char *text;
-    if (i >= d->count || (count && !places))
+    if (i >= d->count || (count && !places) || !has_places(d->jobs[i], places, count))
         return SERIATIM_INVALID;
     job = d->jobs[i];
     len = error_length(reason, len);
