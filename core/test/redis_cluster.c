@@ -498,6 +498,32 @@ void cluster_thaw(redis_cluster *c, size_t node)
     c->nodes[node].answers = 1;
 }
 
+void cluster_leave(redis_cluster *c, size_t master)
+{
+    size_t i;
+    cluster_failover(c, master);
+    cluster_await_whole(c);
+    c->nodes[master].answers = 0;
+    for (i = 0; i < c->count; i++)
+        if (c->nodes[i].answers)
+            cluster_do(c, i, "CLUSTER FORGET %s", c->nodes[master].id);
+    cluster_do(c, master, "CLUSTER RESET");
+}
+
+long long cluster_listener(redis_cluster *c, size_t node)
+{
+    redisReply *list = cluster_call(c, node, "CLIENT LIST TYPE pubsub");
+    const char *line = list->str; /* Redis turns the list around */
+    long long oldest = 0, number;
+    do {
+        if (sscanf(line, "id=%lld", &number) == 1 && (!oldest || number < oldest))
+            oldest = number;
+        line = strchr(line, '\n');
+    } while (line && *++line);
+    freeReplyObject(list);
+    return oldest;
+}
+
 size_t cluster_add_master(redis_cluster *c)
 {
     size_t i, node = c->count;

@@ -14,7 +14,7 @@
 typedef struct cluster_node {
     redis_process redis;
     int port, bus_port;
-    int answers;      /* it runs, and is not frozen */
+    int answers;      /* it runs, is not frozen, and has not left the cluster */
     size_t successor; /* of one that was killed or frozen: its replica at that time */
     char id[48];
 } cluster_node;
@@ -60,6 +60,11 @@ void cluster_kill(redis_cluster *c, size_t node); /* SIGKILL */
 void cluster_restart(redis_cluster *c, size_t node);
 void cluster_freeze(redis_cluster *c, size_t node); /* SIGSTOP */
 void cluster_thaw(redis_cluster *c, size_t node);
+
+/* It gives its slots to its replica, leaves the cluster and lives on, as after redis-cli --cluster del-node. */
+void cluster_leave(redis_cluster *c, size_t master);
+/* The number of the oldest connection to this node that listens to channels; 0: there is none. */
+long long cluster_listener(redis_cluster *c, size_t node);
 
 /* A master without slots, known to all. Returns its place; cluster_move_slot gives it some. */
 size_t cluster_add_master(redis_cluster *c);

@@ -484,6 +484,95 @@ static void test_a_master_that_is_added_is_found(void **state)
     seriatim_link_free(link);
 }
 
+/* So that the queue is there, and nothing is to be popped. */
+static void push_later(seriatim_link *link)
+{
+    seriatim_client *c = seriatim_link_client(link);
+    seriatim_job job;
+    seriatim_job_init(&job);
+    job.id = job.payload = "1";
+    job.id_len = job.payload_len = 1;
+    job.when = SERIATIM_DELAY;
+    job.time = 3600;
+    assert_int_equal(seriatim_push_begin(c, 0), SERIATIM_OK);
+    assert_int_equal(seriatim_push_job(c, &job), SERIATIM_OK);
+    assert_int_equal(seriatim_push_send(c), SERIATIM_OK);
+    drive_well(link);
+}
+
+static void pop_nothing(seriatim_link *link)
+{
+    seriatim_client *c = seriatim_link_client(link);
+    static const size_t queue = 0;
+    seriatim_pop pop;
+    seriatim_pop_init(&pop);
+    pop.queues = &queue;
+    pop.queue_count = 1;
+    pop.wait = 0.3;
+    assert_int_equal(seriatim_pop_begin(c, &pop), SERIATIM_OK);
+    drive_well(link);
+    assert_null(seriatim_pop_result(c));
+}
+
+/* Where somebody listens to channels; cluster.count: nowhere. */
+static size_t heard_node(void)
+{
+    size_t node = 0;
+    while (node < cluster.count && !cluster_listener(&cluster, node))
+        node++;
+    return node;
+}
+
+/* The subscription of a popper lasts from one pop to the next. Returns where it listens. */
+static size_t pop_until_heard(seriatim_link *link)
+{
+    int tries = 0;
+    do
+        pop_nothing(link);
+    while (heard_node() == cluster.count && ++tries < 100);
+    assert_true(heard_node() < cluster.count);
+    return heard_node();
+}
+
+static void test_a_popper_goes_on_listening_though_the_url_spells_a_master_otherwise(void **state)
+{
+    char url[64];
+    seriatim_link *link;
+    long long listener;
+    size_t node;
+    int i;
+    (void)state;
+    snprintf(url, sizeof url, "redis+cluster://localhost:%d", cluster.nodes[cluster_master_of(&cluster, 0)].port);
+    link = link_to_queue(url, "spelled", SHARDS, "list");
+    push_later(link);
+    pop_until_heard(link);
+    for (i = 0; i < 3; i++) /* the master of the URL is left when the map is known */
+        pop_nothing(link);
+    node = pop_until_heard(link);
+    listener = cluster_listener(&cluster, node);
+    for (i = 0; i < 5; i++)
+        pop_nothing(link);
+    assert_int_equal(cluster_listener(&cluster, node), listener);
+    seriatim_link_free(link);
+}
+
+/* Nothing ends its connection to that node. */
+static void test_a_popper_listens_no_more_to_a_node_that_has_left_the_cluster(void **state)
+{
+    seriatim_link *link = link_to_queue(cluster.url, "left", SHARDS, "list");
+    size_t node;
+    int tries;
+    (void)state;
+    push_later(link);
+    node = pop_until_heard(link);
+    cluster_leave(&cluster, node);
+    for (tries = 0; tries < 100 && cluster_listener(&cluster, node); tries++)
+        pop_nothing(link);
+    assert_int_equal(cluster_listener(&cluster, node), 0);
+    pop_until_heard(link);
+    seriatim_link_free(link);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -506,6 +595,8 @@ int main(void)
         cmocka_unit_test(test_a_master_that_is_killed),
         cmocka_unit_test(test_a_master_that_is_frozen),
         cmocka_unit_test(test_a_master_that_is_added_is_found),
+        cmocka_unit_test(test_a_popper_goes_on_listening_though_the_url_spells_a_master_otherwise),
+        cmocka_unit_test(test_a_popper_listens_no_more_to_a_node_that_has_left_the_cluster),
     };
     return cmocka_run_group_tests(tests, redis_cluster_set_up, redis_cluster_tear_down);
 }

@@ -64,6 +64,7 @@ typedef struct producer {
     size_t at[SHARDS]; /* which node the shard was last pushed to */
     long sequences[SHARDS];
     int count;  /* payloads of each id */
+    int lone;   /* masters may have no replica: nothing waits for one */
     int failed; /* a shard took nothing for a minute */
 } producer;
 
@@ -127,7 +128,7 @@ static void push_one(producer *p, int name, int number)
     snprintf(payload, sizeof payload, "%d", number);
     shard = seriatim_shard_of(id, strlen(id), SHARDS);
     p->sequences[shard]++;
-    while (!try_push(p, p->at[shard], shard, id, payload, 1)) {
+    while (!try_push(p, p->at[shard], shard, id, payload, !p->lone)) {
         if (seconds() > until) {
             p->failed = 1;
             return;
@@ -427,6 +428,35 @@ static void test_pushes_wake_the_owners_of_their_shards(void **state)
     producer_free(&p);
 }
 
+/* Nothing ends the connection for wake-ups to that node. The URL spells it otherwise than the map of the cluster. */
+static void test_pushes_wake_owners_that_listened_to_a_node_which_has_left_the_cluster(void **state)
+{
+    seriatim_queue_settings queue = queue_named("moving", SHARDS);
+    long long listener;
+    double until;
+    size_t node = 0;
+    crew c;
+    producer p;
+    int number = 0;
+    (void)state;
+    memset(&p, 0, sizeof p);
+    p.lone = 1;
+    snprintf(team_url, sizeof team_url, "redis+cluster://localhost:%d", cluster.nodes[0].port);
+    crew_start(&c, &queue);
+    await_wakes(&p, &number);
+    while ((listener = cluster_listener(&cluster, node)) == 0)
+        assert_true(++node < cluster.count);
+    await_wakes(&p, &number);
+    assert_int_equal(cluster_listener(&cluster, node), listener);
+    cluster_leave(&cluster, node);
+    for (until = seconds() + 60; cluster_listener(&cluster, node) && seconds() < until;)
+        pause_ms(10);
+    assert_int_equal(cluster_listener(&cluster, node), 0);
+    await_wakes(&p, &number);
+    crew_end(&c);
+    producer_free(&p);
+}
+
 #define MEASURED 6 /* queues; their layouts lie on all masters */
 
 /* A node finds the queues by SCAN of each master, and measures each at the master that has it. */
@@ -491,6 +521,8 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_shards_lie_on_all_masters_and_their_jobs_are_done, start_cluster,
                                         stop_cluster),
         cmocka_unit_test_setup_teardown(test_pushes_wake_the_owners_of_their_shards, start_cluster, stop_cluster),
+        cmocka_unit_test_setup_teardown(test_pushes_wake_owners_that_listened_to_a_node_which_has_left_the_cluster,
+                                        start_cluster, stop_cluster),
         cmocka_unit_test_setup_teardown(test_queues_of_all_masters_are_measured, start_cluster, stop_cluster),
         cmocka_unit_test_setup_teardown(test_slots_move_and_scripts_are_forgotten, start_cluster, stop_cluster),
         cmocka_unit_test_setup_teardown(test_masters_fail_over_by_command, start_cluster, stop_cluster),

@@ -105,18 +105,31 @@ static void channels_sweep(seriatim_runner *r, int64_t now)
     }
 }
 
-/* The wake-ups of all masters come from any of them: from one that takes commands. */
-static void channels_aim_wakes(seriatim_runner *r)
+/*
+ * The wake-ups of all masters come from any of them: from one that takes commands. A master without slots may have left
+ * the cluster and live on, and then its connection stays and nothing comes.
+ */
+static void channels_aim_wakes(seriatim_runner *r, int64_t now)
 {
+    const srt_redis *to = NULL;
     size_t i;
-    r->wakes.wanted = 0;
-    for (i = 1; i < r->channel_count && !r->wakes.wanted; i++) {
+    int stays = 0;
+    for (i = 1; i < r->channel_count; i++) {
         const runner_channel *c = r->channels[i];
-        if (c->state != CHANNEL_OPEN || c->peer->slots == 0)
+        if (c->peer->slots == 0)
             continue;
-        if (r->wakes.state == CHANNEL_CLOSED)
-            srt_transport_aim(r->wakes.transport, c->peer->host, c->peer->port);
-        r->wakes.wanted = 1;
+        stays |= c->peer->number == r->wakes_at;
+        if (!to && c->state == CHANNEL_OPEN)
+            to = c->peer;
+    }
+    r->wakes.wanted = to != NULL;
+    if (!to)
+        return;
+    if (r->wakes.state == CHANNEL_OPEN && !stays)
+        srt_channel_leave(r, &r->wakes, now);
+    if (r->wakes.state == CHANNEL_CLOSED) {
+        srt_transport_aim(r->wakes.transport, to->host, to->port);
+        r->wakes_at = to->number;
     }
 }
 
@@ -130,5 +143,5 @@ void srt_channels_follow(seriatim_runner *r, int64_t now)
     for (i = 0; i < cl->peer_count; i++)
         if (!cl->peers[i]->io && cl->peers[i]->mark)
             channels_add(r, cl->peers[i]); /* after NOMEM the next tick tries again */
-    channels_aim_wakes(r);
+    channels_aim_wakes(r, now);
 }

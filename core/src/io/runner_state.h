@@ -36,6 +36,7 @@ struct seriatim_runner {
     pthread_t thread;
     int running, ending;
     runner_channel wakes;
+    unsigned wakes_at;         /* srt_redis.number of the master of a cluster to which the wake-ups are connected */
     runner_channel **channels; /* the wake-ups, then one for each master; changed by the thread, with the lock */
     size_t channel_count, channel_cap;
     struct pollfd *fds; /* room for one more than there are channels */

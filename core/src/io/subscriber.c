@@ -37,7 +37,9 @@ static void subscriber_lose(srt_subscriber *s)
     s->retry_ms = srt_clock_ms() + ((int64_t)SUBSCRIBER_PAUSE_MS << s->failures);
 }
 
-/* Of a cluster any node will do, because all give on every message: one that is connected, or after a failure another.
+/*
+ * Of a cluster any master will do, because all give on every message: one that is connected, or after a failure
+ * another. A node without slots is soon known no more.
  */
 static void subscriber_aim(srt_subscriber *s)
 {
@@ -46,8 +48,9 @@ static void subscriber_aim(srt_subscriber *s)
     size_t i;
     if (!cl->many)
         return;
-    for (i = 0; i < cl->peer_count && (p->away || !p->commands.connected); i++)
+    for (i = 0; i < cl->peer_count && (p->away || p->slots == 0 || !p->commands.connected); i++)
         p = cl->peers[s->turn++ % cl->peer_count];
+    s->at = p->number;
     srt_transport_aim(s->transport, p->host, p->port);
 }
 
@@ -68,6 +71,18 @@ static void subscriber_connect(srt_subscriber *s)
         status = srt_listener_connected(s->client, s->url->user, s->url->password, s->url->db);
     if (status != SERIATIM_OK && status != SERIATIM_AGAIN)
         subscriber_lose(s);
+}
+
+/* Is its node known no more? It may have left the cluster and live on, and then the connection stays and nothing comes.
+ */
+static int subscriber_is_outside(const srt_subscriber *s)
+{
+    const srt_cluster *cl = &s->client->cluster;
+    size_t i;
+    for (i = 0; i < cl->peer_count; i++)
+        if (cl->peers[i]->number == s->at)
+            return 0;
+    return cl->many;
 }
 
 static int subscriber_write(srt_subscriber *s)
@@ -108,7 +123,9 @@ static void subscriber_exchange(srt_subscriber *s, char *input, size_t cap)
 
 void srt_subscriber_step(srt_subscriber *s, char *input, size_t cap)
 {
-    if (!s->open && srt_listener_wanted(s->client))
+    if (s->open && subscriber_is_outside(s))
+        srt_subscriber_close(s); /* the next step connects, because it may ask the resolver */
+    else if (!s->open && srt_listener_wanted(s->client))
         subscriber_connect(s);
     if (s->open)
         subscriber_exchange(s, input, cap);

@@ -13,6 +13,7 @@ typedef struct srt_subscriber {
     int connecting, open;     /* neither: it is closed */
     unsigned failures;        /* in a row */
     size_t turn;              /* of the nodes of a cluster, which are tried in turn */
+    unsigned at;              /* srt_redis.number of the one to which it is connected */
     int64_t retry_ms;         /* closed: when to connect */
 } srt_subscriber;
 
