@@ -428,6 +428,38 @@ static void test_no_step_follows_one_that_is_forgotten(void **state)
     close_queue(&f);
 }
 
+static void step_until(live_node *n, const srt_shard *s, srt_move_step step)
+{
+    int i;
+    for (i = 0; i < MOST_STEPS && !(s->mover && s->mover->step == step); i++)
+        live_step(n);
+    assert_true(s->mover && s->mover->step == step);
+}
+
+/* Nothing else is forgotten, and the mover of the shard rests by then. */
+static void test_a_move_ends_though_it_is_forgotten_that_a_shard_is_out(void **state)
+{
+    unsigned shard;
+    (void)state;
+    for (shard = 0; shard < 2; shard++) {
+        fixture f = open_queue(3, "list");
+        live_node n;
+        fill_waiting(&f);
+        remember(3);
+        live_start(&n, "mover", 3, 0, NULL);
+        live_await_shards(&n, 3);
+        write_layout(5, 3, 5);
+        step_until(&n, n.node->shards[shard], SRT_MOVE_OUT); /* which is written by the next step */
+        REDIS("SAVE");
+        step_until(&n, n.node->shards[shard], SRT_MOVE_REST);
+        forget_since_save();
+        live_move(&n, 1, 5);
+        is_as_before(5);
+        live_stop(&n);
+        close_queue(&f);
+    }
+}
+
 /* ---- While jobs run -------------------------------------------------------------------------- */
 
 #define BUSY 100
@@ -546,6 +578,7 @@ int main(void)
         cmocka_unit_test(test_a_batch_waits_for_the_replica),
         cmocka_unit_test(test_a_batch_of_one_redis_waits_for_no_replica),
         cmocka_unit_test(test_no_step_follows_one_that_is_forgotten),
+        cmocka_unit_test(test_a_move_ends_though_it_is_forgotten_that_a_shard_is_out),
         cmocka_unit_test(test_a_batch_of_an_earlier_layout_is_finished),
         cmocka_unit_test(test_jobs_run_once_and_in_order_while_their_ids_move),
         cmocka_unit_test(test_a_settle_whose_answer_is_lost_before_a_turn_counts_once),

@@ -365,6 +365,8 @@ void srt_mover_step(srt_node *n, srt_shard *s, int leaving, int64_t now)
     if (!s->mover && (leaving || !has_work(s) || !mover_begin(n, s)))
         return;
     m = s->mover;
+    if (m->step == SRT_MOVE_REST && !srt_written_stands(n, &m->scanned))
+        srt_move_anew(n, s, SRT_MOVE_RETRY_MS, now); /* Redis may have forgotten that the shard is out */
     if (m->asking || (m->step == SRT_MOVE_REST && s->index > 0))
         return;
     if (m->step == SRT_MOVE_SCAN || m->step == SRT_MOVE_OPEN) {
