@@ -13,15 +13,21 @@
 
 #include "store_node.h"
 
-/* How often the node wakes in this time, if each wake-up comes when it asked for it. */
-static int wakes_in(node_and_store *f, int64_t ms)
+/* How often the node wakes from now on in this time, if each wake-up comes when it asked for it. */
+static int wakes_of(srt_node *node, int64_t now, int64_t ms)
 {
-    int64_t now = now_of(f), end = now + ms;
+    int64_t end = now + ms;
     int wakes = 0;
     for (; now < end; wakes++) {
-        srt_node_pulse(f->node, now);
-        now = srt_node_tick(f->node, now);
+        srt_node_pulse(node, now);
+        now = srt_node_tick(node, now);
     }
+    return wakes;
+}
+
+static int wakes_in(node_and_store *f, int64_t ms)
+{
+    int wakes = wakes_of(f->node, now_of(f), ms);
     f->store->now_us += ms * 1000;
     return wakes;
 }
@@ -51,10 +57,34 @@ static void test_a_node_without_redis_sleeps(void **state)
     close_node(&f);
 }
 
+/* It waits for its cluster, or for one Redis that is connected and does not answer. */
+static void test_a_node_whose_layouts_are_not_known_sleeps(void **state)
+{
+    int is_cluster;
+    (void)state;
+    for (is_cluster = 0; is_cluster < 2; is_cluster++) {
+        seriatim_node_settings settings = node_of_one_thread("waiting");
+        seriatim_queue_settings queue = queue_q();
+        seriatim_error error;
+        size_t worker;
+        srt_node *node;
+        assert_int_equal(srt_node_new(&settings, &node, &error), SERIATIM_OK);
+        if (is_cluster)
+            assert_int_equal(srt_node_seed(node, "a", 1), SERIATIM_OK);
+        assert_int_equal(srt_node_worker(node, &queue, &worker, &error), SERIATIM_OK);
+        assert_int_equal(srt_node_start(node, 1000, &error), SERIATIM_OK);
+        if (!is_cluster)
+            assert_int_equal(srt_node_connected(node, SRT_COMMANDS, NULL, NULL, 0, 1000), SERIATIM_OK);
+        assert_true(wakes_of(node, 1000, 60000) < 600);
+        srt_node_free(node);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_a_node_without_redis_sleeps),
+        cmocka_unit_test(test_a_node_whose_layouts_are_not_known_sleeps),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
