@@ -81,8 +81,8 @@ static void open_link(const char *host)
 
 #define SENDS(host, script) (strstr(take(host), shas[srt_script_##script]) != NULL)
 
-/* The node knows its layout and has sent the first heartbeat; a has all slots. */
-static void begin(void)
+/* The node has not reached its cluster, of which it knows a. */
+static void start(void)
 {
     seriatim_node_settings settings;
     seriatim_queue_settings queue;
@@ -103,11 +103,23 @@ static void begin(void)
     assert_int_equal(srt_node_worker(f.node, &queue, &worker, &error), SERIATIM_OK);
     assert_int_equal(srt_node_start(f.node, f.now, &error), SERIATIM_OK);
     tick(1);
+}
+
+/* The node has asked for its layout; a has all slots. */
+static void ask_for_the_layout(void)
+{
+    start();
     open_link("a");
     assert_non_null(strstr(take("a"), "SLOTS"));
     say("a", "*1\r\n*3\r\n:0\r\n:16383\r\n*2\r\n$1\r\na\r\n:1\r\n");
     tick(1);
     assert_true(SENDS("a", layout));
+}
+
+/* The node knows its layout and has sent the first heartbeat; a has all slots. */
+static void begin(void)
+{
+    ask_for_the_layout();
     say("a", "*1\r\n$5\r\n1 1 3\r\n");
     tick(1);
     assert_true(SENDS("a", heartbeat));
@@ -249,6 +261,34 @@ static void test_other_ids_run_when_a_master_is_silent_that_a_suspect_is_claimed
     srt_node_free(f.node);
 }
 
+static void stops_at_once(void)
+{
+    srt_node_stop(f.node, f.now);
+    tick(1);
+    assert_true(srt_node_is_stopped(f.node));
+}
+
+static void test_a_node_that_has_not_reached_its_cluster_stops_at_once(void **state)
+{
+    (void)state;
+    start();
+    stops_at_once();
+    srt_node_free(f.node);
+}
+
+/* Its first heartbeat would tell other nodes that it lives. */
+static void test_a_node_that_stops_before_its_layout_comes_sends_no_heartbeat(void **state)
+{
+    (void)state;
+    ask_for_the_layout();
+    stops_at_once();
+    say("a", "*1\r\n$5\r\n1 1 3\r\n");
+    tick(1);
+    tick(10000);
+    assert_false(SENDS("a", heartbeat));
+    srt_node_free(f.node);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -258,6 +298,8 @@ int main(void)
         cmocka_unit_test(test_a_suspect_waits_for_its_master_while_other_ids_run),
         cmocka_unit_test(test_other_ids_run_when_a_master_is_lost_that_a_suspect_is_claimed_from),
         cmocka_unit_test(test_other_ids_run_when_a_master_is_silent_that_a_suspect_is_claimed_from),
+        cmocka_unit_test(test_a_node_that_has_not_reached_its_cluster_stops_at_once),
+        cmocka_unit_test(test_a_node_that_stops_before_its_layout_comes_sends_no_heartbeat),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

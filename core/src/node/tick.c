@@ -54,12 +54,12 @@ static void node_leave(srt_node *n, int64_t now)
         n->stopped = 1;
     if (!n->left && !n->heartbeat.in_flight &&
         (srt_node_drained(n) || (n->give_up_at && now >= n->give_up_at - NODE_FAREWELL_MS))) {
-        if (srt_node_may_send(n)) {
+        if (!n->shard_count) { /* the layouts are not known: it has never sent a heartbeat, and sends none */
+            n->left = n->stopped = 1;
+        } else if (srt_node_may_send(n)) {
             srt_node_last_run_times(n);
             srt_heartbeat_send(n, 0, now);
             n->left = n->heartbeat.in_flight > 0;
-        } else if (!n->shard_count) {
-            n->stopped = 1;
         }
     }
     for (i = 0; i < n->group_count; i++)
