@@ -502,16 +502,7 @@ static void push_later(seriatim_link *link)
 
 static void pop_nothing(seriatim_link *link)
 {
-    seriatim_client *c = seriatim_link_client(link);
-    static const size_t queue = 0;
-    seriatim_pop pop;
-    seriatim_pop_init(&pop);
-    pop.queues = &queue;
-    pop.queue_count = 1;
-    pop.wait = 0.3;
-    assert_int_equal(seriatim_pop_begin(c, &pop), SERIATIM_OK);
-    drive_well(link);
-    assert_null(seriatim_pop_result(c));
+    assert_false(pop(link, 0.3));
 }
 
 /* Where somebody listens to channels; cluster.count: nowhere. */
