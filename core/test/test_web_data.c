@@ -143,7 +143,9 @@ static void test_r_history_1_the_page_of_an_id_shows_its_history(void **state)
     (void)state;
     open_browser();
     browser.history = 9;
+    push_text("Q", "0", "w", 0);
     w = start_worker("Q", 0);
+    seriatim_runner_settle(w.runner, take_one(&w)); /* by a claim the shard knows that it keeps a history */
     stop_worker(&w);
     push_text("Q", "0", "x", 0);
     push_text("Q", "0", "x", 0);
