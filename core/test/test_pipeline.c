@@ -414,24 +414,6 @@ static void test_r_pipe_3_a_layout_that_changed_is_loaded_for_its_queue_alone(vo
     }
 }
 
-/* Takes one command; its answer is lost, or heard. 0: there was none. */
-static int answer_one(peer *p, seriatim_client *c, int lost)
-{
-    static char out[16384];
-    seriatim_error error = {0, ""};
-    size_t len;
-    peer_take(p, c);
-    len = peer_parse(p);
-    if (len == 0)
-        return 0;
-    peer_answer(p, out, sizeof out);
-    p->in_len -= len;
-    memmove(p->in, p->in + len, p->in_len + 1);
-    if (!lost)
-        assert_int_equal(peer_say(p, c, out, &error), SERIATIM_OK);
-    return 1;
-}
-
 static void test_f2_r_pipe_3_a_cut_at_every_answer_applies_each_job_once(void **state)
 {
     int cut, how, finished;
@@ -445,7 +427,7 @@ static void test_f2_r_pipe_3_a_cut_at_every_answer_applies_each_job_once(void **
             p->replicas = 1;
             assert_int_equal(collect(c, 40, replicated ? 1 : 0), SERIATIM_OK);
             for (i = 1; i <= cut && going; i++)
-                going = answer_one(p, c, lost && i == cut);
+                going = peer_answer_one(p, c, lost && i == cut);
             finished = !going;
             reconnect(p, c);
             if (reshards) {
@@ -470,7 +452,7 @@ static void test_r_pipe_3_what_was_not_answered_is_told_of_each_push(void **stat
     (void)state;
     assert_int_equal(collect(c, 20, 0), SERIATIM_OK);
     for (i = 0; i < 2 + 3; i++) /* the layouts, and all shards of Q */
-        assert_true(answer_one(p, c, 0));
+        assert_true(peer_answer_one(p, c, 0));
     assert_int_equal(srt_client_give_up(c, SERIATIM_TIMEOUT, "late"), SERIATIM_UNKNOWN_OUTCOME);
     assert_string_equal(message(c), "queue R: outcome unknown: 3 of 3 chunks (100 of 100 jobs) were sent and not "
                                     "answered: shard 0 (43 jobs), shard 1 (28 jobs), shard 2 (29 jobs)");
