@@ -21,7 +21,6 @@ void srt_push_default_options(srt_push *p)
 void srt_push_open(seriatim_client *c)
 {
     srt_push *p = c->push;
-    size_t i;
     if (!p->arena.mem)
         srt_push_init(c);
     srt_push_forget_jobs(c);
@@ -44,8 +43,7 @@ void srt_push_open(seriatim_client *c)
     memset(&p->sure, 0, sizeof p->sure);
     srt_error_clear(&p->failure);
     srt_error_clear(&p->shortage);
-    for (i = 0; i < c->cluster.peer_count; i++) /* a push that failed or was given up leaves its marks */
-        c->cluster.peers[i]->mark = 0;
+    srt_push_forget_marks(c); /* a push that failed or was given up leaves its own */
     p->open = 1;
 }
 

@@ -66,6 +66,7 @@ int srt_push_ask_replicas(seriatim_client *c);
 void srt_push_settle_unsure(srt_push *p);
 int srt_push_take_replicas(seriatim_client *c, const srt_request *r, int64_t count);
 void srt_push_forget_unsure(srt_push *p);
+void srt_push_forget_marks(seriatim_client *c); /* of all masters */
 void srt_push_on_disconnected(seriatim_client *c);
 
 /* push_moved.c: while ids move */

@@ -83,6 +83,13 @@ void srt_push_forget_unsure(srt_push *p)
     p->written_chunks = p->sure_chunks;
 }
 
+void srt_push_forget_marks(seriatim_client *c)
+{
+    size_t i;
+    for (i = 0; i < c->cluster.peer_count; i++)
+        c->cluster.peers[i]->mark = 0;
+}
+
 /*
  * Nobody can say whether the next master has it: all that is unsure goes again, and counts when it is answered again.
  */
@@ -93,8 +100,7 @@ void srt_push_on_disconnected(seriatim_client *c)
     p->connection++;
     p->absences = 0; /* also of the connections that still stand: see srt_push_take_absence */
     srt_push_forget_moved(p);
-    for (i = 0; i < c->cluster.peer_count; i++)
-        c->cluster.peers[i]->mark = 0;
+    srt_push_forget_marks(c);
     for (i = 0; i < p->opened && p->unsure; i++)
         if (p->chunks[i].unsure && srt_push_send_chunk(c, i) == SERIATIM_OK) {
             p->chunks[i].unsure = 0;
