@@ -72,15 +72,15 @@ static int node_lives(const srt_node *n, int64_t now)
     return now - n->heartbeat.pulse_at < n->lease_ms;
 }
 
-/* Is the next heartbeat to be sent at its time? There is none before the layouts are known. */
-static int node_beats(const srt_node *n)
+/* May the next heartbeat be sent, when its time has come? None is sent before the layouts are known. */
+static int node_may_send_heartbeat(const srt_node *n)
 {
     return srt_node_may_send(n) && n->shard_count && !n->left && !n->heartbeat.in_flight;
 }
 
 int srt_heartbeat_due(const srt_node *n, int64_t now)
 {
-    return node_beats(n) && node_lives(n, now) && now >= n->heartbeat.at;
+    return node_may_send_heartbeat(n) && node_lives(n, now) && now >= n->heartbeat.at;
 }
 
 void srt_node_vitals(srt_node *n, int64_t resident, int64_t wall_us)
@@ -116,7 +116,7 @@ int64_t srt_node_tick(srt_node *n, int64_t now)
         next = quarantine;
     if (n->opening && n->opened_by < next)
         next = n->opened_by;
-    if (node_beats(n) && n->heartbeat.at < next)
+    if (node_may_send_heartbeat(n) && n->heartbeat.at < next)
         next = node_lives(n, now) ? n->heartbeat.at : now + n->lease_ms / 4;
     if (n->give_up_at && n->give_up_at < next)
         next = n->give_up_at;
