@@ -1,5 +1,5 @@
 # shellcheck shell=bash
-# stages.sh - runs the stages of script/test: one after another or in rows beside them, each timed, its tests counted, and the
+# stages.sh - runs the stages of script/test: one after another or beside them, each timed, its tests counted, and the
 # messages of failures at the very end. To be sourced. Reads `logs` (a folder) and `keep_going` (empty: stop at the first failure).
 stages=() passed=0 failed=0 failed_logs=()
 
@@ -68,8 +68,9 @@ timed() {
 
 # stage NAME [COMMAND...]: runs it, shows it, times it; ends the run when it fails. Without a command it is NAME's function.
 stage() {
-  local name=$1 log good bad skipped seconds user system
-  [ "${2-}" = ended ] || stop_if_a_row_failed
+  local name=$1 other log good bad skipped seconds user system
+  # What has failed beside ends the run before another stage begins.
+  [ "${2-}" = ended ] || [ -n "$keep_going" ] || ! other=$(failed_beside) || stage "$other" ended "$other"
   log=$logs/${name// /-}.log
   shift
   [ $# -gt 0 ] || set -- "${name// /_}"
@@ -96,39 +97,57 @@ finish() {
   exit $((${#failed_logs[@]} > 0))
 }
 
-# beside NAME...: these stages, one after another, beside what comes next; the row ends with one that fails. Its group is its
-# own: so it can be ended as a whole, and does not ignore SIGINT, as other jobs of a script do.
+# beside ROWS NAME...: runs these stages beside what comes next, at most ROWS at once: each row takes the first stage that no row
+# has taken. Without keep_going no row takes one after a failure. The group of a row is its own: so it can be ended as a whole, and
+# does not ignore SIGINT, as other jobs of a script do.
 beside() {
+  local rows=$1
+  shift
   set -m
-  row "$@" &
+  for ((; rows > 0; rows--)); do row "$@" & done
   set +m
 }
 
 row() {
   local name log
   for name; do
+    [ -n "$keep_going" ] || ! failed_beside >/dev/null || return
     log=$logs/${name// /-}
+    mkdir "$log.taken" 2>/dev/null || continue
     timed "$name" "${name// /_}" >"$log.beside" 2>&1 </dev/null
     echo $? >"$log.status.new"
     mv "$log.status.new" "$log.status"
-    [ -n "$keep_going" ] || [ "$(<"$log.status")" -eq 0 ] || return
   done
 }
 
-stop_if_a_row_failed() {
+# Prints the name of a stage beside that has failed; fails if there is none.
+failed_beside() {
   local status name
-  [ -z "$keep_going" ] || return
   for status in "$logs"/*.status; do
     [ -e "$status" ] && [ "$(<"$status")" -ne 0 ] || continue
     name=$(basename "$status" .status)
-    stage "${name//-/ }" ended "${name//-/ }"
+    echo "${name//-/ }"
+    return
+  done
+  return 1
+}
+
+# show_ended NAME...: shows each of these stages, which run beside, as soon as it has ended.
+show_ended() {
+  local name left
+  while [ $# -gt 0 ]; do
+    left=()
+    for name; do
+      if [ -e "$logs/${name// /-}.status" ]; then stage "$name" ended "$name"; else left+=("$name"); fi
+    done
+    set -- "${left[@]}"
+    sleep 0.2
   done
 }
 
-# ended NAME: what a stage of a row said, and its status, when it has ended.
+# ended NAME: what a stage beside said, and its status.
 ended() {
   local log=$logs/${1// /-}
-  until [ -e "$log.status" ]; do sleep 0.2; done
   cat "$log.beside"
   return "$(<"$log.status")"
 }
