@@ -514,6 +514,27 @@ static void test_a_job_behind_a_run_asks_for_now_though_the_clock_is_behind(void
     close_queue(&f);
 }
 
+static void test_a_delayed_job_behind_a_run_waits_though_the_clock_is_behind(void **state)
+{
+    fixture f = open_queue(1, "merge");
+    char run[64], other[64];
+    (void)state;
+    push(&f, "delayed", "x", none);
+    acquire(&f, "n1");
+    assert_int_equal(claim(&f, "1", run), 1);
+    push(&f, "moved", "x", none);
+    assert_int_equal(claim(&f, "1", other), 1);
+    put_clock_behind();
+    push_by(&f, NULL, "delayed", 900);
+    push_by(&f, NULL, "moved", 0);
+    push_by(&f, "replace", "moved", 900);
+    settle_done(&f, "delayed", run);
+    settle_done(&f, "moved", other);
+    assert_int_equal(claim(&f, "10", NULL), 0);
+    assert_int_equal(findings(&f, 0), 0);
+    close_queue(&f);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -538,6 +559,7 @@ int main(void)
         cmocka_unit_test(test_check_repairs_whole_claims),
         cmocka_unit_test(test_a_job_without_a_time_asks_for_now_though_the_clock_is_behind),
         cmocka_unit_test(test_a_job_behind_a_run_asks_for_now_though_the_clock_is_behind),
+        cmocka_unit_test(test_a_delayed_job_behind_a_run_waits_though_the_clock_is_behind),
     };
     return cmocka_run_group_tests(tests, start_server, stop_server);
 }

@@ -100,7 +100,8 @@ static size_t take(const fake_fixture *f, int64_t now)
 }
 
 /* Reports the outcome of the first id that was taken. */
-static int settle(const fake_fixture *f, int kind, const char *words, const size_t *places, size_t count)
+static int settle_at(const fake_fixture *f, int kind, const char *words, const size_t *places, size_t count,
+                     int64_t now)
 {
     const seriatim_claimed *job = srt_fake_taken(f->fake, 0);
     srt_fake_outcome outcome = {0};
@@ -112,7 +113,12 @@ static int settle(const fake_fixture *f, int kind, const char *words, const size
     outcome.seconds = 60;
     outcome.places = places;
     outcome.count = count;
-    return srt_fake_settle(f->fake, f->queue, &outcome, NOW);
+    return srt_fake_settle(f->fake, f->queue, &outcome, now);
+}
+
+static int settle(const fake_fixture *f, int kind, const char *words, const size_t *places, size_t count)
+{
+    return settle_at(f, kind, words, places, count, NOW);
 }
 
 /* Of all shards. */
@@ -164,13 +170,14 @@ static void test_r_test_2_retries_end_in_the_morgue_and_are_told(void **state)
 static void test_r_test_2_unreadable_payloads_die_and_the_others_come_again(void **state)
 {
     fake_fixture f = open_fake("list", "bury");
-    const size_t places[] = {0, 2}, beyond[] = {3};
+    const size_t places[] = {0, 2}, beyond[] = {3}, twice[] = {1, 1};
     (void)state;
     assert_int_equal(push_job(&f, "a", "1", 0), SERIATIM_OK);
     assert_int_equal(push_job(&f, "a", "2", 0), SERIATIM_OK);
     assert_int_equal(push_job(&f, "a", "3", 0), SERIATIM_OK);
     assert_int_equal(take(&f, NOW), 1);
     assert_int_equal(settle(&f, SRT_FAKE_REJECT, "bad", beyond, 1), SERIATIM_INVALID);
+    assert_int_equal(settle(&f, SRT_FAKE_REJECT, "bad", twice, 2), SERIATIM_INVALID);
     assert_int_equal(settle(&f, SRT_FAKE_REJECT, "bad", places, 2), SERIATIM_OK);
     assert_int_equal(settle(&f, SRT_FAKE_DONE, "", NULL, 0), SERIATIM_STALE);
     assert_int_equal(rows_in(&f, SRT_FAKE_DEAD), 2);
@@ -198,6 +205,24 @@ static void test_r_test_2_a_job_without_a_time_asks_for_now_though_the_clock_is_
     push_by(&f, "earlier", "failed", 0, NOW - HOUR);
     assert_int_equal(settle(&f, SRT_FAKE_FAIL, "boom", NULL, 0), SERIATIM_OK);
     assert_int_equal(take(&f, NOW - HOUR), 1);
+    close_fake(&f);
+}
+
+static void test_r_test_2_a_delayed_job_behind_a_run_waits_though_the_clock_is_behind(void **state)
+{
+    fake_fixture f = open_fake("list", "bury");
+    (void)state;
+    push_by(&f, NULL, "delayed", 0, NOW);
+    assert_int_equal(take(&f, NOW), 1);
+    push_by(&f, NULL, "delayed", 900, NOW - HOUR);
+    assert_int_equal(settle_at(&f, SRT_FAKE_DONE, "", NULL, 0, NOW - HOUR), SERIATIM_OK);
+    assert_int_equal(take_all(&f, NOW - HOUR), 0);
+    push_by(&f, NULL, "moved", 0, NOW);
+    assert_int_equal(take(&f, NOW - HOUR), 1);
+    push_by(&f, NULL, "moved", 0, NOW - HOUR);
+    push_by(&f, "replace", "moved", 900, NOW - HOUR);
+    assert_int_equal(settle_at(&f, SRT_FAKE_DONE, "", NULL, 0, NOW - HOUR), SERIATIM_OK);
+    assert_int_equal(take_all(&f, NOW - HOUR), 0);
     close_fake(&f);
 }
 
@@ -346,6 +371,7 @@ int main(void)
         cmocka_unit_test(test_r_test_2_retries_end_in_the_morgue_and_are_told),
         cmocka_unit_test(test_r_test_2_unreadable_payloads_die_and_the_others_come_again),
         cmocka_unit_test(test_r_test_2_a_job_without_a_time_asks_for_now_though_the_clock_is_behind),
+        cmocka_unit_test(test_r_test_2_a_delayed_job_behind_a_run_waits_though_the_clock_is_behind),
         cmocka_unit_test(test_r_test_2_clear_ends_runs),
         cmocka_unit_test(test_r_test_3_what_a_push_refuses_is_refused_with_the_same_words),
         cmocka_unit_test(test_out_of_memory),

@@ -26,7 +26,8 @@ local function join_behind(id, record, jobs, fold)
   local n, entries = record and read(record), {}
   for j = 1, #jobs do
     local job = jobs[j]
-    if n then n.due = moved(job, n.due) else n = record_for(job) end
+    local due = n and moved(job, n.due)
+    if not n then n = record_for(job) elseif due ~= n.due then n.due, n.place = due, job.place end
     if job.word == 'earlier' then n.mark, n.due = MARK_EARLIER, moved(job, n.due) end
     entries[j] = job.entries[1]
   end

@@ -384,7 +384,7 @@ local function all_entries(store, id, r)
   return all
 end
 
--- A stamp is never beyond tick, but beyond now while a clock that was set back catches up.
+-- Is a record of place READY due? A stamp is never beyond tick, but beyond now while a clock that was set back catches up.
 local function is_due(r) return r.due <= max(now, tick) end
 
 -- Chooses the index of a record that is about to be written into jobs, by its mark and due time.
@@ -500,7 +500,7 @@ local function promote(id, record, digit)
   if r.mark == MARK_EARLIER then r.mark = MARK_NONE end
   call('HDEL', NEXT, id)
   if not r.entries then take_spill(second, first, id) end
-  r.place = is_due(r) and PLACE_READY or PLACE_DUE
+  r.place = (r.due <= now or r.place == PLACE_READY and is_due(r)) and PLACE_READY or PLACE_DUE
   if r.place == PLACE_READY and not parked and not leaves then
     if r.retry >= 0 then call('ZADD', RETRY, r.retry, id) end
     call('RPUSH', READY, id)

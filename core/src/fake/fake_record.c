@@ -104,6 +104,7 @@ int srt_fake_fold(const srt_fake_queue *q, srt_fake_record *record, srt_fake_ent
 
 /* ---- Waiting ------------------------------------------------------------------------------------ */
 
+/* Is a record of place READY due? */
 static int fake_is_due(const srt_fake_queue *q, const srt_fake_record *record)
 {
     return record->due <= (q->now > q->tick ? q->now : q->tick);
@@ -142,10 +143,12 @@ static void fake_record_for(srt_fake_record *record, const srt_fake_job *job)
 
 static int fake_join_behind(srt_fake_queue *q, srt_fake_record *n, const srt_fake_job *job, double *into)
 {
-    if (n->there)
-        n->due = fake_moved(q, job, n->due);
-    else
+    if (!n->there) {
         fake_record_for(n, job);
+    } else if (fake_moved(q, job, n->due) != n->due) {
+        n->due = fake_moved(q, job, n->due);
+        n->place = job->place;
+    }
     if (strcmp(job->entry->word, "earlier") == 0) {
         n->earlier = 1;
         n->due = fake_moved(q, job, n->due);
@@ -192,7 +195,7 @@ void srt_fake_promote(srt_fake_queue *q, srt_fake_id *id)
     *r = id->behind;
     memset(&id->behind, 0, sizeof id->behind);
     r->earlier = 0;
-    r->place = fake_is_due(q, r) ? SRT_FAKE_READY : SRT_FAKE_DUE;
+    r->place = r->due <= q->now || (r->place == SRT_FAKE_READY && fake_is_due(q, r)) ? SRT_FAKE_READY : SRT_FAKE_DUE;
     if (r->place == SRT_FAKE_READY)
         r->rank = ++q->last_rank;
 }
