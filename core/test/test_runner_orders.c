@@ -356,7 +356,7 @@ static void test_r_checkpoint_7_a_flush_of_a_delivery_that_was_handed_back_is_st
 static void test_an_id_or_a_payload_that_a_delivery_does_not_have_is_refused(void **state)
 {
     seriatim_queue_settings q = queue_named("few", 1);
-    static const size_t place = 0, beyond[2] = {0, 2}, huge[2] = {SIZE_MAX, 0};
+    static const size_t place = 0, beyond[2] = {0, 2}, huge[2] = {SIZE_MAX, 0}, twice[2] = {1, 1}, back[2] = {1, 0};
     size_t queue;
     seriatim_link *link = connect_link(&q, &queue);
     seriatim_runner *runner = runner_start("few", 10000, &q, 1);
@@ -375,6 +375,8 @@ static void test_an_id_or_a_payload_that_a_delivery_does_not_have_is_refused(voi
     assert_int_equal(seriatim_delivery_job(d, 0)->payload_count, 2);
     assert_int_equal(seriatim_delivery_reject(d, 0, beyond, 2, "wrong", 5), SERIATIM_INVALID);
     assert_int_equal(seriatim_delivery_reject(d, 0, huge, 2, "wrong", 5), SERIATIM_INVALID);
+    assert_int_equal(seriatim_delivery_reject(d, 0, twice, 2, "wrong", 5), SERIATIM_INVALID);
+    assert_int_equal(seriatim_delivery_reject(d, 0, back, 2, "wrong", 5), SERIATIM_INVALID);
     assert_int_equal(seriatim_runner_extend(runner, d, 1, 5), SERIATIM_INVALID);
     assert_int_equal(seriatim_runner_checkpoint(runner, d, 1, 1), SERIATIM_INVALID);
     assert_null(seriatim_runner_failure(runner, d, 1));

@@ -211,8 +211,11 @@ static int fake_check_outcome(const srt_fake *fake, const srt_fake_id *id, const
     size = id->done + id->waiting.entries.count;
     fits = outcome->count <= size;
     for (i = 0; outcome->kind == SRT_FAKE_REJECT && fits && i < outcome->count; i++)
-        fits = outcome->places[i] >= id->done && outcome->places[i] < size;
-    return fits ? SERIATIM_OK : srt_fail(error, SERIATIM_INVALID, "the run has %lu payloads", (unsigned long)size);
+        fits = outcome->places[i] >= id->done && outcome->places[i] < size &&
+               (i == 0 || outcome->places[i] > outcome->places[i - 1]);
+    return fits ? SERIATIM_OK
+                : srt_fail(error, SERIATIM_INVALID, "the run has %lu payloads, to be named in their order",
+                           (unsigned long)size);
 }
 
 static int fake_settle(srt_fake_queue *q, srt_fake_id *id, const srt_fake_outcome *outcome)

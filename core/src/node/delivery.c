@@ -62,12 +62,6 @@ static void *outcome_reserve(srt_job *job, size_t size)
     return job->outcome_text;
 }
 
-static int compare_places(const void *left, const void *right)
-{
-    size_t a = *(const size_t *)left, b = *(const size_t *)right;
-    return (a > b) - (a < b);
-}
-
 int seriatim_delivery_done(seriatim_delivery *d, size_t i)
 {
     if (i >= d->count)
@@ -150,12 +144,12 @@ int seriatim_delivery_fail(seriatim_delivery *d, size_t i, const char *error, si
     return SERIATIM_OK;
 }
 
-/* settle.c reads the payloads of these places, on the runner's thread. */
+/* settle.c reads the payloads of these places, each once, on the runner's thread. */
 static int has_places(const srt_job *job, const size_t *places, size_t count)
 {
     size_t i;
     for (i = 0; i < count; i++)
-        if (places[i] >= job->record.count)
+        if (places[i] >= job->record.count || (i > 0 && places[i] <= places[i - 1]))
             return 0;
     return 1;
 }
@@ -176,10 +170,8 @@ int seriatim_delivery_reject(seriatim_delivery *d, size_t i, const size_t *place
     text = (char *)(kept + count);
     if (len)
         memcpy(text, reason, len);
-    if (count) {
+    if (count)
         memcpy(kept, places, count * sizeof *places);
-        qsort(kept, count, sizeof *kept, compare_places);
-    }
     job->outcome = SRT_REJECTED;
     job->text = text;
     job->text_len = len;
