@@ -71,6 +71,7 @@ describe("seriatim-lua", function()
     { { "push", "q", "1", "paid" }, "not valid JSON" },
     { { "push", "q", "1", "--create", "--shards", "0" }, "--shards must be an integer from 1 to 4096, not 0" },
     { { "push", "q", "1", "--create", "--shards", "4097" }, "--shards must be an integer from 1 to 4096, not 4097" },
+    { { "push", "CliWorker", "1", "-r", "app", "--create", "--shards", "7" }, "--shards 7: the application's worker has shards_count " },
     { { "explain", "nowhere", "1" }, 'unknown queue "nowhere"' },
     { { "stats", "nowhere" }, 'unknown queue "nowhere"' },
     { { "dead", "shoot", "q" }, "usage: seriatim-lua dead list" },

@@ -116,6 +116,7 @@ WRONG: list[tuple[list[str], str]] = [
     (["push", "q"], r"usage: seriatim push QUEUE ID \[PAYLOAD\]"),
     (["push", "q", "1", "paid"], "not valid JSON"),
     (["push", "q", "1", "--create", "--shards", "0"], "--shards must be an int from 1 to 4096, not 0"),
+    (["push", "CliWorker", "1", "-r", "app", "--create", "--shards", "7"], r"--shards 7: the application's worker has shards_count \d"),
     (["push", "q", "1", "--create", "--shards", "4097"], "--shards must be an int from 1 to 4096, not 4097"),
     (["explain", "nowhere", "1"], 'unknown queue "nowhere"'),
     (["stats", "nowhere"], 'unknown queue "nowhere"'),

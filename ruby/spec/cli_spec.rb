@@ -49,6 +49,7 @@ RSpec.describe "the command", limit: 400 do
         ["-r", app, "-q", "other"] => /unknown queue "other"; there are "CliWorker"/, ["-r", app, "-c", "0"] => /threads_per_node must be/,
         ["-c", "many"] => /invalid argument: -c many/, ["-r", app, "-p", "01777"] => /-p must be an Integer from 1 to 1000, not 1777/, ["-C", "/no/such.yml"] => /No such file/, ["balance", "q", "7"] => /unknown command balance/,
         ["push", "q", "1", "--create", "--shards", "0"] => /--shards must be an Integer from 1 to 4096, not 0/,
+        ["push", "CliWorker", "1", "-r", app, "--create", "--shards", "7"] => /--shards 7: the application's worker has shards_count \d/,
         ["import", "lowkiq", "q", "--create", "--shards", "4097"] => /--shards must be an Integer from 1 to 4096, not 4097/,
         ["web", "x"] => /unexpected x/, ["push", "q"] => /usage: seriatim push QUEUE ID/, ["push", "q", "1", "paid"] => /not valid JSON/,
         ["explain", "nowhere", "1"] => /unknown queue "nowhere"/, ["stats", "nowhere"] => /unknown queue "nowhere"/,

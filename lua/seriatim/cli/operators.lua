@@ -175,21 +175,25 @@ function Operators:chosen(names)
   return found
 end
 
----With 0 the core only looks and makes no queue; a push that makes none would ignore the number.
-function Operators:check_shards()
-  if not self.options.shards then
+---With 0 the core only looks and makes no queue; a push that makes none, or that of the application's worker, would ignore the number.
+function Operators:check_shards(known)
+  local shards = self.options.shards
+  if not shards then
     return
   end
-  validate.integer("--shards", self.options.shards, 1, 4096)
+  validate.integer("--shards", shards, 1, 4096)
   if not self.options.create then
     errors.usage("--shards needs --create; seriatim reshard gives a queue another number of shards")
+  end
+  if known and known.shards_count ~= shards then
+    errors.usage(("--shards %d: the application's worker has shards_count %d"):format(shards, known.shards_count))
   end
 end
 
 ---The application's worker, whose push makes its queue; or one of a queue that is there, or that --create makes.
 function Operators:pushed_to(queue)
-  self:check_shards()
   local known = self:known(queue)
+  self:check_shards(known)
   if known then
     layout(known, known.shards_count)
     return known

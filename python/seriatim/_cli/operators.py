@@ -165,8 +165,8 @@ class Operators:
 
     def _pushed_to(self, queue: str) -> type[Worker]:
         """The application's worker, whose push makes its queue; or one of a queue that is there, or that --create makes."""
-        self._check_shards()
         known = self._known(queue)
+        self._check_shards(known)
         if known:
             layout(known, known.shards_count)
             return known
@@ -174,13 +174,15 @@ class Operators:
             layout(made_for(queue), self._options.get("shards", Worker.shards_count))
         return self._existing(queue, create=True)
 
-    def _check_shards(self) -> None:
-        """With 0 the core only looks and makes no queue; a push that makes none would ignore the number."""
+    def _check_shards(self, known: type[Worker] | None) -> None:
+        """With 0 the core only looks and makes no queue; a push that makes none, or that of the application's worker, would ignore the number."""
         if "shards" not in self._options:
             return
-        validate.integer("--shards", self._options["shards"], 1, 4096)
+        shards = validate.integer("--shards", self._options["shards"], 1, 4096)
         if "create" not in self._options:
             raise UsageError("--shards needs --create; seriatim reshard gives a queue another number of shards")
+        if known and known.shards_count != shards:
+            raise UsageError(f"--shards {shards}: the application's worker has shards_count {known.shards_count}")
 
     def _pop(self, names: list[str]) -> int:
         """Without --ack the id is handed back."""

@@ -131,18 +131,19 @@ module Seriatim
 
       # The application's worker, whose push makes its queue; or one of a queue that is there, or that --create makes.
       def pushed_to(queue)
-        check_shards
+        check_shards(known(queue))
         return known(queue).tap { |worker| layout(worker, worker.shards_count) } if known(queue)
 
         layout(worker(queue), @options.fetch(:shards, worker(queue).shards_count)) if @options[:create]
         existing(queue, create: true)
       end
 
-      # With 0 the core only looks and makes no queue; a push that makes none would ignore the number.
-      def check_shards
+      # With 0 the core only looks and makes no queue; a push that makes none, or that of the application's worker, would ignore the number.
+      def check_shards(known)
         shards = @options[:shards] or return
         Validate.integer("--shards", shards, 1..4096)
         raise UsageError, "--shards needs --create; seriatim reshard gives a queue another number of shards" unless @options[:create]
+        raise UsageError, "--shards #{shards}: the application's worker has shards_count #{known.shards_count}" if known && known.shards_count != shards
       end
 
       def parse(payload)
