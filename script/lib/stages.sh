@@ -114,7 +114,7 @@ row() {
     [ -n "$keep_going" ] || ! failed_beside >/dev/null || return
     log=$logs/${name// /-}
     mkdir "$log.taken" 2>/dev/null || continue
-    timed "$name" "${name// /_}" >"$log.beside" 2>&1 </dev/null
+    (timed "$name" "${name// /_}") >"$log.beside" 2>&1 </dev/null # a stage may leave the folder, or export
     echo $? >"$log.status.new"
     mv "$log.status.new" "$log.status"
   done
