@@ -107,6 +107,48 @@ RSpec.describe "hooks and boot" do
     expect(out.string).to match(/ERROR -- : fail x id=5/)
   end
 
+  describe "with a logger whose level is a name, as that of SemanticLogger is" do
+    # It takes all that it is given, so that the examples see what is dropped before.
+    let(:logger) do
+      lines = @lines = []
+      Class.new(Logger) do
+        attr_writer :named
+
+        def level = @named.respond_to?(:call) ? @named.call : @named
+        define_method(:add) { |level, text| lines << [level, text] }
+      end.new(nil)
+    end
+
+    before do
+      logger.named = :info
+      Seriatim.logger = logger
+    end
+
+    it "logs the warning of a push, and drops what is below the level" do
+      worker("Named", fold: :list).perform_async([{ id: 1 }])
+      Seriatim.redis = REDIS.url # a new connection, which has not read the settings of the queue
+      expect(worker("Named", fold: :last).perform_async([{ id: 2 }]).added).to eq(1)
+      Seriatim::Log.debug("start")
+      Seriatim::Log.notice("redis", "started")
+      expect(@lines).to match([[Logger::WARN, /queue "Named" has other settings/], [Logger::INFO, "redis started"]])
+    end
+
+    it "writes a notice to standard error, if the format is ours" do
+      logger.formatter = Seriatim::Log.formatter("text")
+      expect { Seriatim::Log.notice("redis", "started") }.to output(/\AINFO .* redis started\n\z/).to_stderr
+      logger.named = :warn
+      expect { Seriatim::Log.notice("redis", "started") }.not_to output.to_stderr
+    end
+
+    it "takes a level that is unknown, or that cannot be read, for DEBUG" do
+      debug = { info: false, "WARN" => false, debug: true, trace: true, nil => true, -> { raise NotImplementedError } => true }
+      debug.each do |level, expected|
+        logger.named = level
+        expect(Seriatim::Log.debug?).to be(expected), level.inspect
+      end
+    end
+  end
+
   it "may be stopped and started again, with a server of its own each time" do
     recorder = worker("Again")
     3.times do |i|

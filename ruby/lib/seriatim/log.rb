@@ -60,7 +60,7 @@ module Seriatim
     # @param level [Integer] as in Logger
     def write(level, name, text = nil, **fields)
       logger = Log.logger or return
-      return unless level >= logger.level
+      return unless level >= level_of(logger)
 
       event = Event.new(name, text && utf8(text), fields.slice(*FIELDS).compact)
       add(logger, level, ours?(logger) ? event : event.to_s)
@@ -70,7 +70,7 @@ module Seriatim
     # error. A Logger of the application's own format takes it as any event.
     def notice(name, text)
       logger = Log.logger
-      return info(name, text) unless logger && ours?(logger) && logger.level <= Logger::INFO
+      return info(name, text) unless logger && ours?(logger) && level_of(logger) <= Logger::INFO
 
       $stderr.write(logger.formatter.call("INFO", Time.now, nil, Event.new(name, utf8(text), {})))
     rescue SystemCallError, IOError
@@ -86,7 +86,16 @@ module Seriatim
       end
     end
 
-    def debug? = !Log.logger.nil? && Log.logger.level <= Logger::DEBUG
+    # The level from which on the logger takes events, as in Logger. Some loggers of applications name theirs by a Symbol, as SemanticLogger
+    # does. One that is not known counts as DEBUG: the logger itself may drop what it is given.
+    def level_of(logger)
+      level = logger.level
+      level.is_a?(Integer) ? level : LEVELS.fetch(level.to_s.upcase, Logger::DEBUG)
+    rescue StandardError, ScriptError
+      Logger::DEBUG
+    end
+
+    def debug? = !Log.logger.nil? && level_of(Log.logger) <= Logger::DEBUG
     def debug(name, text = nil, **fields) = write(Logger::DEBUG, name, text, **fields)
     def info(name, text = nil, **fields) = write(Logger::INFO, name, text, **fields)
     def warn(name, text = nil, **fields) = write(Logger::WARN, name, text, **fields)
