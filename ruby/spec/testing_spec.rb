@@ -137,12 +137,15 @@ RSpec.describe "Seriatim.testing!" do
       expect(orders.jobs).to be_empty
     end
 
-    it "R-TEST-8: raises what load_payload raised, and the payload is dead" do
-      orders = worker("Broken", codec: [:to_s.to_proc, ->(_bytes) { raise IOError, "unreadable" }])
-      Seriatim.testing!(:fake) do
-        fake = Seriatim::Testing.memory
-        fake.push(orders.queue_settings, [{ id: 1 }], nil, nil, nil, false)
-        expect { orders.drain }.to raise_error(IOError, "unreadable")
+    it "R-TEST-8: raises what load_payload raised, and the payload is dead; what was pushed and is kept is told as bytes" do
+      [IOError, NotImplementedError, SystemStackError].each do |error|
+        orders = worker("Broken", codec: [:to_s.to_proc, ->(_bytes) { raise error, "unreadable" }])
+        orders.perform_async([{ id: 1, payload: 7 }])
+        expect([orders.jobs, Seriatim::Testing.pushed]).to match([[include(payload: "7", state: :waiting)], [have_attributes(payload: "7")]])
+        expect { orders.drain }.to raise_error(error, "unreadable")
+        expect(orders.dead_jobs).to match([include(payload: "7", error: /unreadable/)])
+        Seriatim.testing!(:inline) { expect { orders.perform_async([{ id: 1, payload: 7 }]) }.to raise_error(error, "unreadable") }
+        Seriatim::Testing.clear
       end
     end
 

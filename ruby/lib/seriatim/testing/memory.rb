@@ -162,7 +162,7 @@ module Seriatim
       def rows(worker)
         list = @lock.synchronize { @fake.list(number(worker.queue_settings)) }
         list.map do |state, id, bytes, score, context, time, retry_count, error|
-          { id: id, payload: worker.payload_codec.load(bytes), score: score, perform_in: Time.at(time / 1_000_000r), state: state,
+          { id: id, payload: payload_of(worker, bytes), score: score, perform_in: Time.at(time / 1_000_000r), state: state,
             retry_count: retry_count, context: context ? Native.load(context) : {}, error: error && StoredError.loaded(error) }
         end
       end
@@ -172,11 +172,18 @@ module Seriatim
         Native.read_jobs(jobs).each_with_index do |job, at|
           next if refused.include?(at)
 
-          payload = payloads ? Worker.named(settings[:queue_name])&.payload_codec&.load(payloads[at]) : Native.load(Native.dump(job.fetch(:payload, ""), ""))
+          payload = payloads ? payload_of(Worker.named(settings[:queue_name]), payloads[at]) : Native.load(Native.dump(job.fetch(:payload, ""), ""))
           @pushed << Pushed.new(queue: settings[:queue_name], id: Jobs.one_id_text(job[:id]), payload: payload, score: job[:score]&.to_f,
                                 time: asked_time(job, time), context: (job[:context] || {}).to_h { |key, value| [key.to_s, value.to_s] },
                                 on_waiting: job[:on_waiting]&.to_sym, at: time)
         end
+      end
+
+      # The bytes where the codec cannot read them: that is what the run is to show.
+      def payload_of(worker, bytes)
+        worker ? worker.payload_codec.load(bytes) : bytes
+      rescue StandardError, ScriptError, SystemStackError
+        bytes
       end
 
       def asked_time(job, now)
