@@ -69,6 +69,26 @@ RSpec.describe "Seriatim.testing!" do
       expect(told).to match([include(id: "1", payloads: [[paid, Float]], error: "no")])
     end
 
+    it "R-TEST-5: raises what ends the test with raise: false, too" do
+      stub_const("Timeout::ExitException", Class.new(Exception)) unless defined?(Timeout::ExitException)
+      [Interrupt.new(""), SignalException.new("TERM"), Timeout::ExitException.new("over")].each do |error|
+        codec = [:to_s.to_proc, ->(bytes) { bytes == "bad" ? raise(IOError) : bytes }]
+        orders = worker("Ended", batch_size: 10, shards_count: 1, codec: codec) { raise error }
+        orders.perform_async([{ id: 1, payload: "bad" }, { id: 2 }])
+        expect { orders.drain(raise: false) }.to raise_error(error.class)
+        expect(orders.runs.size).to eq(1)
+        expect(orders.jobs).to match([include(id: "2", retry_count: 0)])
+        Seriatim::Testing.clear
+      end
+    end
+
+    it "R-TEST-5: ends by the Timeout of a test with raise: false" do
+      orders = worker("Slow") { sleep }
+      orders.perform_async([{ id: 1 }])
+      expect { Timeout.timeout(0.1) { orders.drain(raise: false) } }.to raise_error(Timeout::Error)
+      expect(orders.runs.size).to eq(1)
+    end
+
     it "R-TEST-5: waits as retry_in says, and an id that was reported to have failed raises too" do
       orders = worker { |payloads, batch| payloads.each_key { |id| batch.fail(id, "bad #{id}") } }
       orders.define_singleton_method(:retry_in) { |_count| 600 }

@@ -33,7 +33,7 @@ module Seriatim
 
       # Runs all jobs of all workers that are due by +at+, in order of time, as {Worker#drain} does for one worker.
       # @param at [Time, Numeric, nil] Unix seconds; nil: all that will ever be due
-      # @param raise [Boolean] false: failures are only recorded, and all retries run
+      # @param raise [Boolean] false: failures are only recorded, and all retries run; an interrupt, or the end of a Timeout, is raised
       # @return [Integer] the number of batches that ran
       # @raise what perform raised, after it was recorded
       def drain(at: nil, raise: true) = memory.drain_all(at, raise)
@@ -138,7 +138,8 @@ module Seriatim
 
     # Runs all that is due by +at+, in order of time: retries, scheduled payloads and what perform pushes meanwhile, too.
     # @param at [Time, Numeric, nil] Unix seconds; nil: all that will ever be due
-    # @param raise [Boolean] false: failures are only recorded, and all retries run until nothing is left to run
+    # @param raise [Boolean] false: failures are only recorded, and all retries run until nothing is left to run; an interrupt, or the end of
+    #   a Timeout, is raised
     # @return [Integer] the number of batches that ran
     # @raise what perform raised, after it was recorded
     def drain(at: nil, raise: true) = Testing.memory.drain(self, at, raise)

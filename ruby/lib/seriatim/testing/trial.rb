@@ -6,29 +6,38 @@ module Seriatim
     # the server, its runner and the thread's host.
     # @api private
     class Trial
-      # As an execution of a server, which remembers the first failure.
+      # As an execution of a server, which remembers the first failure; what ends the test comes before it.
       class Attempt < Execution
         attr_reader :failure
 
+        def ends_test? = ends?(@failure)
+
         private
 
+        # A Timeout before that of Ruby 3.2 throws, which ends the test without this.
+        def ends?(error) = error.is_a?(SignalException) || (defined?(::Timeout::ExitException) && error.is_a?(::Timeout::ExitException))
+
+        def remember(error)
+          @failure = error if @failure.nil? || (ends?(error) && !ends_test?)
+        end
+
         def attempted(error)
-          @failure ||= error
+          remember(error)
           super
         end
 
         def reject(id, place, broken)
-          @failure ||= broken.values.first
+          remember(broken.values.first)
           super
         end
 
         def fail_id(place, error, elapsed = nil)
-          @failure ||= error
+          remember(error)
           super
         end
 
         def fail_plainly(place, error)
-          @failure ||= error
+          remember(error)
           super
         end
       end
@@ -46,12 +55,12 @@ module Seriatim
         @time = time
       end
 
-      # @raise what perform raised, or reported of an id, where `raises`
+      # @raise what perform raised, or reported of an id; without `raises` only what ends the test itself
       def run(shard, rows, raises)
         attempt = execute(Given.new(self, :run, shard, rows))
         tell
         failure = attempt.failure
-        return unless failure && raises
+        return unless failure && (raises || attempt.ends_test?)
 
         raise failure.is_a?(Exception) ? failure : Error.new(failure)
       end
