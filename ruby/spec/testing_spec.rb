@@ -230,6 +230,20 @@ RSpec.describe "Seriatim.testing!" do
     expect(given(orders).reduce(&:merge)).to eq("1" => [1, 2], "2" => [""], "bad" => [""])
   end
 
+  it "R-TEST-11: keeps no jobs in :inline, and says so where they are asked for; clear forgets what was pushed" do
+    orders, others = worker("Orders"), worker("Others")
+    Seriatim.testing!(:inline) do
+      [orders, others].each { |each| each.perform_async([{ id: 1 }]) }
+      calls = %i[jobs dead_jobs perform_one drain].map { |name| orders.method(name) } << Seriatim::Testing.method(:drain)
+      calls.each { |call| expect { call.call }.to raise_error(Seriatim::Invalid, /call Seriatim.testing!\(:fake\) first/), call.name.inspect }
+      orders.clear
+      expect(Seriatim::Testing.pushed.map(&:queue)).to eq(["Others"])
+      Seriatim::Testing.clear
+      expect(Seriatim::Testing.pushed).to be_empty
+    end
+    [orders.method(:clear), Seriatim::Testing.method(:clear)].each { |call| expect { call.call }.to raise_error(Seriatim::Invalid) }
+  end
+
   it "R-TEST-12: gives a batch for a test that calls perform itself" do
     orders = worker("Direct", fold: :list) do |_payloads, batch|
       batch.checkpoint(1, 1)

@@ -40,7 +40,7 @@ module Seriatim
 
       # Forgets all jobs of all workers, dead ones too, and which jobs were pushed.
       # @return [nil]
-      def clear = memory.clear_all
+      def clear = memory(inline: true).clear_all
 
       # All jobs that were pushed in this mode, in their order, also those that have run: what the matchers look at.
       # @return [Array<Pushed>]
@@ -63,10 +63,13 @@ module Seriatim
         FakeBatch.of(worker, payloads_by_id, retry_count: retry_count, error: error, scores: scores, contexts: contexts)
       end
 
+      # @param inline [Boolean] whether the mode :inline will do, which keeps no jobs, but remembers which were pushed
       # @api private
-      def memory
+      def memory(inline: false)
         found = current
-        found.is_a?(Memory) ? found : raise(Invalid, "the jobs are not kept in memory: call Seriatim.testing!(:fake) first")
+        return found if found.instance_of?(Memory) || (inline && found)
+
+        raise Invalid, "the jobs are not kept in memory: call Seriatim.testing!(:fake) first"
       end
 
       private
@@ -116,7 +119,7 @@ module Seriatim
     private_constant :Detour, :NoIck, :NoServer
   end
 
-  # What a worker has in the test mode :fake.
+  # What a worker has in the test mode :fake. In another mode each raises {Invalid}, but for clear in :inline.
   module Worker
     # The jobs that wait, by time: one Hash a payload, with :id, :payload, :score (nil: none was given), :perform_in (Time at which its id is
     # due; of a scheduled one its deliver_at), :state (:waiting, :running, :scheduled or :parked), :retry_count, :context, :error.
@@ -129,7 +132,7 @@ module Seriatim
 
     # Forgets all jobs, dead ones too.
     # @return [nil]
-    def clear = Testing.memory.clear(self)
+    def clear = Testing.memory(inline: true).clear(self)
 
     # Runs the next batch, at the time when it is due.
     # @return [Boolean] false: there was nothing to run
