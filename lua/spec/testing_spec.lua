@@ -324,6 +324,21 @@ describe("seriatim.testing", function()
     assert.same({ ["1"] = { 1, 2 }, ["2"] = { "" }, bad = { "" } }, every)
   end)
 
+  it("R-TEST-11: runs an id once for each push in inline, though it is snoozed or has failed", function()
+    local orders = jobs.worker("Once", function(payloads, batch)
+      if payloads.bad then
+        batch:fail("bad", "no")
+      else
+        batch:snooze("1", 0.001)
+      end
+    end)
+    testing.set_mode "inline"
+    orders:perform_async { { id = 1 } }
+    orders:perform_async { { id = 1 } }
+    suite.raises("^no$", function() orders:perform_async { { id = "bad" } } end)
+    assert.same({ { ["1"] = { "" } }, { ["1"] = { "" } }, { bad = { "" } } }, given(orders))
+  end)
+
   it("R-TEST-12: a batch remembers what perform reported", function()
     local orders = jobs.worker("Direct", function(_, batch)
       batch:checkpoint(1, 1)

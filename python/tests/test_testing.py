@@ -408,6 +408,22 @@ def test_r_test_11_inline_runs_each_push_at_once_and_errors_reach_the_caller() -
     assert every == {"1": [1, 2], "2": [""], "bad": [""]}
 
 
+def test_r_test_11_an_id_runs_once_for_each_inline_push_though_it_is_snoozed_or_has_failed() -> None:
+    def perform(payloads: Any, batch: Any) -> None:
+        if "bad" in payloads:
+            batch.fail("bad", "no")
+        else:
+            batch.snooze("1", 0.001)
+
+    orders = worker("Once", perform)
+    with testing.inline():
+        for _ in range(2):
+            orders.perform_async([{"id": 1}])
+        with pytest.raises(seriatim.Error, match="no"):
+            orders.perform_async([{"id": "bad"}])
+    assert [list(run) for run in given(orders)] == [["1"], ["1"], ["bad"]]
+
+
 # ---- async
 
 

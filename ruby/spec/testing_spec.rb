@@ -230,6 +230,15 @@ RSpec.describe "Seriatim.testing!" do
     expect(given(orders).reduce(&:merge)).to eq("1" => [1, 2], "2" => [""], "bad" => [""])
   end
 
+  it "R-TEST-11: runs an id once for each push in :inline, though it is snoozed or has failed" do
+    orders = worker("Once") { |payloads, batch| payloads.key?("bad") ? batch.fail("bad", "no") : batch.snooze("1", 0.001) }
+    Seriatim.testing!(:inline) do
+      2.times { orders.perform_async([{ id: 1 }]) }
+      expect { orders.perform_async([{ id: "bad" }]) }.to raise_error(Seriatim::Error, "no")
+    end
+    expect(given(orders).map(&:keys)).to eq([["1"], ["1"], ["bad"]])
+  end
+
   it "R-TEST-11: keeps no jobs in :inline, and says so where they are asked for; clear forgets what was pushed" do
     orders, others = worker("Orders"), worker("Others")
     Seriatim.testing!(:inline) do
