@@ -269,6 +269,18 @@ describe("seriatim.testing", function()
     end)
   end)
 
+  for _, mode in ipairs { "fake", "inline" } do
+    it("R-TEST-17: pushed reads an event whose type has no handler, in " .. mode, function()
+      local events = seriatim.events("Unheard")
+      testing.set_mode(mode)
+      events:enqueue("paid", { id = "1", event = PAID })
+      seriatim.load_payload = function(data) return { loaded = data } end
+      events:enqueue("paid", { id = "2", event = 2 })
+      local found = testing.pushed()
+      assert.same({ PAID, { loaded = "2" } }, { found[1].payload, found[2].payload })
+    end)
+  end
+
   it("R-TEST-10: functions nest, each with queues of its own, and end with an error too", function()
     local orders = jobs.worker()
     local one, two = testing.fake(function(...)

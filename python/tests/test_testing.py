@@ -298,6 +298,16 @@ def test_r_test_17_pushed_holds_what_was_asked_for(fake: None) -> None:
     assert three.time == now + 1000
 
 
+@pytest.mark.parametrize("mode", [testing.fake, testing.inline])
+def test_r_test_17_pushed_reads_an_event_whose_type_has_no_handler(mode: Any) -> None:
+    events = seriatim.events("Unheard")
+    with mode():
+        events.enqueue("paid", id="1", event=PAID)
+        seriatim.load_payload = lambda data: {"loaded": data}
+        events.enqueue("paid", id="2", event=2)
+        assert [job.payload for job in testing.pushed()] == [PAID, {"loaded": b"2"}]
+
+
 # ---- modes and blocks
 
 

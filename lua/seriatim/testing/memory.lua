@@ -1,5 +1,6 @@
 -- What stands in for the pool and its connections in the test modes: queues in memory, by the rules of the core.
 
+local codec = require "seriatim.client.codec"
 local inspect = require "seriatim.client.inspect"
 local stored_error = require "seriatim.client.stored_error"
 local errors = require "seriatim.errors"
@@ -160,12 +161,10 @@ local function worker_of(queue_settings)
   return same_name or nil
 end
 
----As it is stored where its codec cannot read it: that is what the run is to show.
+---As it is stored where its codec cannot read it: that is what the run is to show. Without an owner, as of an event whose type has no
+---handler here, it is the codec that events have.
 local function payload_of(owner, bytes)
-  local value
-  if owner then
-    value = owner:payload_codec().load(bytes)
-  end
+  local value = (owner and owner:payload_codec() or codec.of(nil)).load(bytes)
   if value == nil then
     return bytes
   end

@@ -11,7 +11,7 @@ from types import TracebackType
 from typing import Any, Literal, NamedTuple, NoReturn, cast
 
 from .. import _native, _worker
-from .._client import jobs as job_rows, stored_error
+from .._client import codec, jobs as job_rows, stored_error
 from .._client.connection import Connection, Piped, PipedAll, Push, Pushed as PushedRow, Wait
 from .._errors import Invalid, Stale
 from .._types import Id
@@ -317,9 +317,12 @@ def _pushed(worker: type[Worker] | None, settings: _native.QueueSettings, row: _
 
 
 def _payload(worker: type[Worker] | None, data: bytes) -> Any:
-    """Bytes where the codec cannot read them: that is what the run is to show."""
+    """
+    Bytes where the codec cannot read them: that is what the run is to show. Without a worker, as of an event whose type has no
+    handler here, it is the codec that events have.
+    """
     try:
-        return data if worker is None else worker._payload_codec().load(data)
+        return (codec.of(None) if worker is None else worker._payload_codec()).load(data)
     except Exception:
         return data
 
