@@ -531,6 +531,80 @@ def test_r_test_15_many_inline_pushes_at_once_do_not_wait_for_each_others_thread
     assert awaiting.runs.qsize() == plain.runs.qsize() == 20
 
 
+@pytest.mark.parametrize("raises", [True, False])
+def test_r_test_15_adrain_ends_when_it_is_cancelled_while_a_thread_runs(fake: None, raises: bool) -> None:
+    def perform(payloads: Any, batch: Any) -> None:
+        time.sleep(0.01)
+        if orders.runs.qsize() < 200:
+            batch.snooze("1", 60)
+
+    orders = worker("Snoozing", perform)
+    orders.perform_async([{"id": 1}])
+
+    async def test() -> None:
+        with pytest.raises(asyncio.TimeoutError):
+            await asyncio.wait_for(testing.adrain(orders, raises=raises), 0.1)
+
+    asyncio.run(test())
+    [job] = testing.jobs(orders)
+    assert (job.state, job.retry_count) == ("waiting", -1)
+
+
+@pytest.mark.parametrize("mode", [testing.fake, testing.inline])
+def test_r_test_15_a_batch_whose_wait_is_cancelled_runs_to_its_end_on_its_thread(mode: Any) -> None:
+    begun, may_end = threading.Event(), threading.Event()
+
+    def perform(payloads: Any, batch: Any) -> None:
+        begun.set()
+        may_end.wait(60)
+
+    async def run() -> None:
+        await orders.aperform_async([{"id": 1}])
+        if mode is testing.fake:
+            await testing.aperform_one(orders)
+
+    async def test() -> None:
+        task = asyncio.create_task(run())
+        while not begun.is_set():
+            await asyncio.sleep(0.01)
+        for _ in range(2):
+            task.cancel()
+            await asyncio.sleep(0.05)
+        assert not task.done()
+        may_end.set()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+
+    orders = worker("Slow", perform)
+    with mode():
+        asyncio.run(test())
+        assert [list(run) for run in given(orders)] == [["1"]]
+        if mode is testing.fake:
+            assert testing.jobs(orders) == []
+
+
+def test_r_test_15_a_cancellation_is_told_to_async_code_and_raised_after_its_outcome(fake: None) -> None:
+    async def sleep(payloads: Any, batch: Any) -> None:
+        try:
+            await asyncio.sleep(5)
+        except asyncio.CancelledError:
+            raise OSError("no time") from None
+
+    told: list[Any] = []
+    orders = worker("Sleeping", sleep, max_retry_count=1, retries_exhausted=lambda self, jobs: told.extend(jobs))
+
+    async def test() -> None:
+        with pytest.raises(asyncio.TimeoutError):
+            await asyncio.wait_for(testing.adrain(raises=False), 0.1)
+        with pytest.raises(asyncio.TimeoutError):
+            await asyncio.wait_for(testing.aperform_one(orders), 0.1)
+
+    orders.perform_async([{"id": 1}])
+    asyncio.run(test())
+    assert [job["error"] for job in told] == ["no time"]
+    assert [job.id for job in testing.dead_jobs(orders)] == ["1"]
+
+
 # ---- a batch
 
 

@@ -83,6 +83,7 @@ class Trial:
     """One batch. It stands in for the server."""
 
     _abandoned = False
+    _cancelled: asyncio.CancelledError | None = None
 
     def __init__(self, store: Store, worker: type[Worker], time: int, shard: int, rows: list[_native.ClaimedRow]) -> None:
         """time: Unix microseconds, as it is for this run."""
@@ -103,13 +104,13 @@ class Trial:
         _raise(attempt.failure, raises)
 
     async def arun(self, raises: bool) -> None:
-        """The same on the running loop; what is not async runs on threads."""
+        """The same on the running loop; what is not async runs on threads. A cancellation is raised when the batch has ended."""
         running = asyncio.get_running_loop()
         self._wait = lambda coroutine: wait_on_loop(coroutine, running)
         attempt = await self._aattempt(self._given(RUN, self._rows))
         while told := self._store.exhausted(self._worker):
             await self._aattempt(self._given(EXHAUSTED, told))
-        _raise(attempt.failure, raises)
+        _raise(self._cancelled or attempt.failure, raises)
 
     def _in_thread(self, function: Callable[..., Any], *arguments: Any) -> asyncio.Future[Any]:
         return in_thread(function, *arguments)
@@ -127,10 +128,21 @@ class Trial:
         return attempt
 
     async def _aattempt(self, given: Given) -> Attempt:
-        """In a task of its own, which user code may cancel."""
+        """
+        In a task of its own, which user code may cancel. A cancellation of this one waits for the end of that: it cancels what is
+        async, but what runs on a thread goes on, and its outcome is kept.
+        """
         attempt = Attempt(self, cast("_native.Delivery", given))
-        await asyncio.create_task(attempt.call_async())
+        task = asyncio.create_task(attempt.call_async())
+        while not task.done():
+            try:
+                await asyncio.wait([task])
+            except asyncio.CancelledError as error:
+                if self._cancelled is None:
+                    self._cancelled = error
+                    task.cancel()
         given.settle()
+        task.result()
         return attempt
 
 
