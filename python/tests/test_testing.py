@@ -129,6 +129,19 @@ def test_r_test_5_what_ends_a_test_reaches_it(fake: None, kind: type[BaseExcepti
         testing.drain(orders)
 
 
+@pytest.mark.parametrize("report", [lambda batch: batch.done("1"), lambda batch: batch.fail("1", "no")], ids=["done", "failed"])
+def test_r_test_5_an_interrupt_reaches_the_test_though_each_id_has_an_outcome(fake: None, report: Any) -> None:
+    def perform(payloads: Any, batch: Any) -> None:
+        report(batch)
+        raise KeyboardInterrupt
+
+    orders = worker("Ended", perform)
+    orders.perform_async([{"id": 1}])
+    with pytest.raises(KeyboardInterrupt):
+        testing.drain(orders, raises=False)
+    assert orders.runs.qsize() == 1
+
+
 def test_r_test_6_both_chains_of_middlewares_run_and_the_batch_is_as_a_servers(fake: None) -> None:
     seen: list[Any] = []
 

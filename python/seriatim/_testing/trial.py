@@ -25,10 +25,19 @@ class Store(Protocol):
     def exhausted(self, worker: type[Worker]) -> list[_native.ClaimedRow]: ...
 
 
+ENDS_TEST = (KeyboardInterrupt, asyncio.CancelledError)
+
+
 class Attempt(Execution):
-    """As an execution of a server, which remembers the first failure."""
+    """As an execution of a server, which remembers the first failure; what ends the test comes before it."""
 
     failure: object = None
+
+    def _conclude(self, error: BaseException | None) -> None:
+        """All ids may have outcomes of their own."""
+        if isinstance(error, ENDS_TEST):
+            self.failure = error
+        super()._conclude(error)
 
     def _fail(self, place: int, error: object) -> None:
         self._remember(error)
@@ -148,7 +157,7 @@ class Trial:
 
 def _raise(failure: object, raises: bool) -> None:
     if isinstance(failure, BaseException):
-        if raises or isinstance(failure, (KeyboardInterrupt, asyncio.CancelledError)):
+        if raises or isinstance(failure, ENDS_TEST):
             raise failure
     elif failure is not None and raises:
         raise Error(str(failure))
