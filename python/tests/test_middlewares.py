@@ -7,6 +7,7 @@ import contextvars
 import gc
 import re
 import threading
+import time
 from collections.abc import Callable
 from queue import Queue
 from typing import Any
@@ -14,7 +15,7 @@ from typing import Any
 import pytest
 
 import seriatim
-from support.jobs import eventually, runs, serve, worker
+from support.jobs import drained, eventually, runs, serve, worker
 
 variable: contextvars.ContextVar[str] = contextvars.ContextVar("variable", default="unset")
 
@@ -83,6 +84,37 @@ def test_as_many_def_performs_run_at_once_through_async_middlewares_as_there_are
     serve(recorder, threads=40)
     runs(recorder, 40)
     assert not together.broken
+
+
+@pytest.mark.parametrize("kind", ["def", "async def"])
+def test_a_time_limit_of_an_async_one_waits_for_the_end_of_a_thread_inside_of_it(kind: str) -> None:
+    at_once, most = 0, 0
+
+    async def limit(worker: Any, batch: seriatim.Batch, call_next: Callable[[], Any]) -> Any:
+        return await asyncio.wait_for(call_next(), 0.1)
+
+    def enter(step: int) -> None:
+        nonlocal at_once, most
+        at_once += step
+        most = max(most, at_once)
+
+    def sync_body(payloads: Any, batch: Any) -> None:
+        enter(1)
+        time.sleep(1)
+        enter(-1)
+
+    async def async_body(payloads: Any, batch: Any) -> None:
+        enter(1)
+        await asyncio.sleep(1)
+        enter(-1)
+
+    seriatim.server_middlewares = [limit] if kind == "def" else [limit, sync_link("inner", Queue())]
+    recorder = worker("Limited", sync_body if kind == "def" else async_body)
+    recorder.perform_async([{"id": 1}])
+    serve(recorder)
+    runs(recorder)
+    drained(recorder)
+    assert (most, recorder.metrics["processed"], recorder.metrics["failed"]) == (1, 1, 0)
 
 
 @pytest.mark.parametrize("perform", [None, async_nothing()], ids=["def", "async def"])

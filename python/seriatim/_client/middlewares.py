@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import inspect
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from functools import partial
 from typing import Any
 
@@ -14,7 +14,7 @@ from .threads import in_thread, wait_on_loop
 
 Link = Callable[[Any, Any, Callable[[], Any]], Any]
 Wait = Callable[[Coroutine[Any, Any, Any]], Any]
-InThread = Callable[..., "asyncio.Future[Any]"]
+InThread = Callable[..., Awaitable[Any]]
 
 
 def is_async(function: object) -> bool:

@@ -118,8 +118,8 @@ class Execution:
             if not self._server._abandoned:
                 _log.error("crash", _log.describe(raised), q=self._ref.queue_name)
 
-    async def _in_thread(self, function: Callable[..., Any], *arguments: Any) -> None:
-        """To its end, though user code may have cancelled this task."""
+    async def _in_thread(self, function: Callable[..., Any], *arguments: Any) -> Any:
+        """What it returned, at its end: user code that cancels this task does not end the thread."""
         call = self._server._in_thread(function, *arguments)
         while not call.done():
             try:
@@ -127,7 +127,7 @@ class Execution:
             except asyncio.CancelledError:
                 if self._server._abandoned:
                     raise
-        call.result()
+        return call.result()
 
     # ---- run
 
@@ -171,8 +171,8 @@ class Execution:
             self._checked(await self._call())
 
     def _walk(self, chain: Sequence[Link], core: Callable[[], Any]) -> Walk:
-        server = self._server
-        return Walk("server_middlewares", chain, self._ref.worker, self._the_batch(), core, server._wait, server._in_thread)
+        wait = self._server._wait
+        return Walk("server_middlewares", chain, self._ref.worker, self._the_batch(), core, wait, self._in_thread)
 
     def _core(self) -> Any:
         """What perform returned, or a coroutine that gives it."""
