@@ -637,6 +637,30 @@ def test_a_server_is_not_stalled_while_the_applications_scheduler_holds_its_jobs
     eventually(lambda: server.stalled is None, 10)
 
 
+def test_a_server_is_not_stalled_while_retries_exhausted_runs(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(server_module, "STALLED_SECONDS", 1)
+    told, gate = threading.Event(), threading.Event()
+
+    def retries_exhausted(self: Any, jobs: list[Any]) -> None:
+        told.set()
+        gate.wait(60)
+
+    def fail(payloads_by_id: Any, batch: Any) -> None:
+        raise ValueError("bad")
+
+    recorder = worker("Telling", fail, shards_count=1, max_retry_count=0, retries_exhausted=retries_exhausted)
+    recorder.perform_async([{"id": 1}])
+    server = serve(recorder, threads=1)
+    try:
+        assert told.wait(60)
+        recorder.perform_async([{"id": 2}])
+        eventually(lambda: includes(server.stats(), running=0, claimed=1))
+        time.sleep(2.5)
+        eventually(lambda: server.stalled is None, 10)
+    finally:
+        gate.set()
+
+
 def test_f19_a_child_of_fork_is_not_stalled_by_the_server_of_its_parent(monkeypatch: pytest.MonkeyPatch) -> None:
     server = serve(worker("Parent"))
     monkeypatch.setattr(server, "_note_moves", lambda: None)

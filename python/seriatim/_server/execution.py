@@ -70,6 +70,7 @@ class Server(Protocol):
 
     _refs: list[Ref]
     _abandoned: bool
+    _telling: set[Execution]  # those that run retries_exhausted, whose ids the core does not count as running
 
     def _wait(self, coroutine: Coroutine[Any, Any, Any]) -> Any: ...
 
@@ -323,8 +324,12 @@ class Execution:
             self._settle_id(place, WORKER_DIED)
 
     def _exhausted(self) -> None:
-        jobs = [self._exhausted_job(row) for row in self._all_rows()]
-        self._hook("retries_exhausted", None, self._ref.instance.retries_exhausted, jobs)
+        self._server._telling.add(self)
+        try:
+            jobs = [self._exhausted_job(row) for row in self._all_rows()]
+            self._hook("retries_exhausted", None, self._ref.instance.retries_exhausted, jobs)
+        finally:
+            self._server._telling.discard(self)
 
     def _exhausted_job(self, row: _native.ClaimedRow) -> dict[str, Any]:
         id, _, _, _, error, payloads, count = row

@@ -34,7 +34,7 @@ from .._version import __version__
 from .._worker import Worker, event_workers
 from . import health, splitters
 from .event_loop import LoopThread
-from .execution import Ref
+from .execution import Execution, Ref
 from .host import AsyncHost, Host, Source
 from .schedulers import LAG, Builtin, Scheduler, build as build_scheduler
 from .splitters import Shard, Splitter
@@ -82,6 +82,7 @@ class Server:
         self._failure: BaseException | None = None
         self._before_claims: Callable[[], None] = lambda: None  # the command's, whose signals mean something else from then on
         self._moved = time.monotonic()
+        self._telling: set[Execution] = set()
         self._loop_thread = LoopThread()
         self._parallel = ""
         self._runner: _native.Runner
@@ -362,7 +363,7 @@ class Server:
     def _note_moves(self) -> None:
         """While Redis is away, nothing can be begun, and a new process could begin nothing either."""
         stats = self._runner.stats()
-        if stats["running"] or not stats["claimed"] or not stats["connected"]:
+        if stats["running"] or self._telling or not stats["claimed"] or not stats["connected"]:
             self._note_move()
 
     def _note_move(self) -> None:

@@ -102,6 +102,7 @@ class Trial:
         self._shard = shard
         self._rows = rows
         self._refs = [Ref(worker)]
+        self._telling: set[Execution] = set()
         self._wait: Callable[[Coroutine[Any, Any, Any]], Any]
 
     def run(self, loop: Loop, raises: bool) -> None:
