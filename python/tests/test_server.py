@@ -747,6 +747,58 @@ def test_f23_an_async_job_fails_as_always_while_its_program_ends() -> None:
     assert record["retry_count"] == 0 and "told" in record["error"]
 
 
+EXECUTOR_PROGRAM = """
+import asyncio, concurrent.futures, seriatim, sys, threading, time
+begun = threading.Event()
+def begin(seconds):
+    begun.set()
+    time.sleep(seconds)
+class Async(seriatim.Worker):
+    async def perform(self, payloads_by_id):
+        await asyncio.to_thread(begin, 0.5)
+        print(await asyncio.to_thread(lambda: "ended"), flush=True)
+class Sync(seriatim.Worker):
+    def perform(self, payloads_by_id):
+        begin(0.5)
+        with concurrent.futures.ThreadPoolExecutor() as pool:
+            print(pool.submit(lambda: "ended").result(), flush=True)
+worker = {"async": Async, "sync": Sync}[sys.argv[1]]
+server = seriatim.Server(workers=[worker]).start()
+worker.perform_async([{"id": 1}])
+begun.wait(60)
+"""
+
+
+@pytest.mark.parametrize("kind", ["async", "sync"])
+def test_f23_a_job_may_use_executors_while_its_program_ends(kind: str) -> None:
+    environment = {**os.environ, "REDIS_URL": seriatim.redis_url()}
+    program = [sys.executable, "-c", EXECUTOR_PROGRAM, kind]
+    ended = subprocess.run(program, env=environment, capture_output=True, text=True, timeout=60)
+    assert (ended.stdout, ended.returncode) == ("ended\n", 0), ended.stderr
+
+
+LONGER_PROGRAM = """
+import seriatim, threading
+ended = threading.Event()
+class Quick(seriatim.Worker):
+    def perform(self, payloads_by_id):
+        ended.set()
+server = seriatim.Server(workers=[Quick]).start()
+def go_on():
+    threading.main_thread().join()
+    Quick.perform_async([{"id": 1}])
+    print(ended.wait(10), server.running, flush=True)
+threading.Thread(target=go_on).start()
+"""
+
+
+def test_f23_a_server_runs_as_long_as_threads_of_its_program_do() -> None:
+    environment = {**os.environ, "REDIS_URL": seriatim.redis_url()}
+    ended = subprocess.run([sys.executable, "-c", LONGER_PROGRAM], env=environment, capture_output=True, text=True, timeout=60)
+    assert (ended.stdout, ended.returncode) == ("True True\n", 0), ended.stderr
+    assert seriatim.nodes() == []
+
+
 def test_f19_a_fork_of_a_server_pushes_but_does_not_stop_its_parents_server() -> None:
     recorder = worker("Forked")
     server = serve(recorder)

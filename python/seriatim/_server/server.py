@@ -22,6 +22,8 @@ import threading
 import time
 import weakref
 from collections.abc import Callable, Coroutine, Sequence
+from contextlib import suppress
+from functools import cache
 from typing import Any, Literal
 
 from .. import _log, _native, _worker
@@ -157,6 +159,7 @@ class Server:
         health.check(self._url)
         self._start_runner(splitters.groups(splitter, shards, self._threads_count), scheduler)
         _running.add(self)
+        _stop_before_executors()
         self._serve_late()
         queues = ", ".join(_log.utf8(worker.queue_name) for worker in self._workers)
         _log.info("start", f"node {self._id} with {self._parallel} runs {queues} on {self._redacted_url}")
@@ -439,3 +442,22 @@ def _stop_all() -> None:
     """A program that ends while a server runs lets its jobs finish, as the command does."""
     for server in list(_running):
         server.stop()
+
+
+@cache
+def _stop_before_executors() -> None:
+    """
+    Jobs that run while the program ends may need the threads of executors, asyncio.to_thread for one. Python ends those before
+    it calls the functions of atexit, but after the functions that were registered here later than theirs.
+    """
+    with suppress(AttributeError, RuntimeError):  # this Python has no such functions, or the program ends already
+        import concurrent.futures.thread as executors
+
+        def stop() -> None:
+            """The main thread has ended. If the program goes on in threads of its own, the servers do, too, until atexit."""
+            own = [thread for thread in threading.enumerate() if not thread.daemon and thread not in executors._threads_queues]
+            if own == [threading.main_thread()]:
+                atexit.unregister(_stop_all)  # or else a Ctrl-C that ends this stop would begin another one
+                _stop_all()
+
+        threading._register_atexit(stop)  # type: ignore[attr-defined]
