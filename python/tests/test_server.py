@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import dataclasses
 import logging
 import multiprocessing
@@ -474,6 +475,28 @@ def test_f21_what_runs_past_the_deadline_is_handed_back() -> None:
     again = serve(recorder)
     runs(recorder, 2)
     assert again.stop()
+
+
+@pytest.mark.parametrize("kind", ["def", "async def"])
+def test_f21_the_end_of_a_run_that_was_handed_back_is_not_logged_as_a_failure(kind: str, caplog: pytest.LogCaptureFixture) -> None:
+    gate = threading.Event()
+
+    def sync_body(payloads: Any, batch: Any) -> None:
+        gate.wait(60)
+        raise ValueError("late")
+
+    async def async_body(payloads: Any, batch: Any) -> None:
+        await asyncio.sleep(60)
+
+    recorder = worker("Late", sync_body if kind == "def" else async_body, max_retry_count=0)
+    recorder.perform_async([{"id": 1}])
+    server = serve(recorder, worker("Def"))
+    eventually(lambda: server.stats()["running"] == 1)
+    assert server.stop(0.2) is False
+    gate.set()
+    eventually(lambda: not [thread for thread in threading.enumerate() if thread.name.startswith("seriatim-host")])
+    assert not [message for message in caplog.messages if message.startswith(("fail", "dead", "crash"))]
+    assert recorder.metrics["length"] == 1
 
 
 def running_until(gate: threading.Event) -> tuple[Any, seriatim.Server]:

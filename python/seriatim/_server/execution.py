@@ -96,7 +96,8 @@ class Execution:
         try:
             self._by_kind()
         except BaseException as error:
-            _log.error("crash", _log.describe(error), q=self._ref.queue_name)
+            if not self._server._abandoned:
+                _log.error("crash", _log.describe(error), q=self._ref.queue_name)
 
     async def call_async(self) -> None:
         """On the event loop: what is async, and needs no thread, itself; all else on one of the server's threads."""
@@ -151,7 +152,7 @@ class Execution:
             error = raised
         if error is None and self._all_done():
             self._delivery.done_all()
-        else:
+        elif not self._server._abandoned:
             self._conclude(error)
         if error is None and self._debug:
             self._log_event("done")
