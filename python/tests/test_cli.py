@@ -438,6 +438,21 @@ def test_push_uses_the_application_s_worker(shell: Shell) -> None:
     assert worker("CliWorker").queue.shards_count == 2
 
 
+ASYNC_MIDDLEWARE = f"""{APP}
+async def middleware(worker, jobs, call_next):
+    jobs[0]["payload"] = "of the middleware"
+    return await call_next()
+
+seriatim.client_middlewares = [middleware]
+"""
+
+
+def test_push_calls_an_async_client_middleware_of_the_application(shell: Shell) -> None:
+    shell.write("awaiting.py", ASYNC_MIDDLEWARE)
+    assert shell("push", "CliWorker", "1", "-r", "awaiting") == ("added 1, folded 0, refused 0\n", 0)
+    assert worker("CliWorker").queries.fetch([1])[0]["payloads"][0][0] == "of the middleware"
+
+
 def test_pop_with_an_application_shows_what_is_not_json_in_a_queue_of_another_one(shell: Shell) -> None:
     other = worker("Other", codec="raw", shards_count=1)
     other.perform_async([{"id": "text", "payload": b"{not"}])

@@ -5,6 +5,7 @@ name of a queue.
 
 from __future__ import annotations
 
+import asyncio
 import json
 import math
 import os
@@ -19,11 +20,13 @@ from .. import _log, _native
 from .._client import pool, validate
 from .._client.delivery import Delivery
 from .._client.metrics import nodes
+from .._client.middlewares import is_async
 from .._client.queries import MAX_RECORDS, ScheduledJob
 from .._errors import AuthError, Error, RedisError, Undecodable, UsageError
 from .._pull import pop
 from .._server import application
-from .._types import Finding, Job, Node
+from .._settings import settings
+from .._types import Finding, Job, Node, PushResult
 from .._worker import Worker, all_workers
 from . import output
 from .exit_codes import CRASHED, STOPPED
@@ -160,7 +163,7 @@ class Operators:
             job["score"] = self._options["score"]
         if payload is not None:
             job["payload"] = parse(payload)
-        result = self._pushed_to(queue).perform_async([job])
+        result = push(self._pushed_to(queue), job)
         print(f"added {result.added}, folded {result.folded}, refused {result.refused}" + (f", stale {result.stale}" if result.stale else ""))
 
     def _pushed_to(self, queue: str) -> type[Worker]:
@@ -499,6 +502,13 @@ def layout(worker: type[Worker], shards: int) -> int:
     """The first call of every verb, so it says soon when there is no Redis."""
     settings = {**worker._queue_settings(), "shards_count": shards}
     return pool.ask(lambda connection: connection.layout(settings, limit=BOOT_SECONDS))
+
+
+def push(worker: type[Worker], job: Job) -> PushResult:
+    """A sync push refuses async middlewares, which the application may have."""
+    if any(map(is_async, settings.client_middlewares)):
+        return asyncio.run(worker.aperform_async([job]))
+    return worker.perform_async([job])
 
 
 def all_queues() -> list[str]:
