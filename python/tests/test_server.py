@@ -27,6 +27,11 @@ from seriatim._server.host import Host
 from support.jobs import drained, eventually, includes, runs, serve, servers, worker
 from support.redis_server import RedisServer
 
+def threads_named(*names: str) -> list[threading.Thread]:
+    """Those that are alive and whose names begin so."""
+    return [thread for thread in threading.enumerate() if thread.name.startswith(names)]
+
+
 # ---- what the system lacks
 
 
@@ -49,6 +54,7 @@ def test_a_start_that_gets_no_descriptor_blames_no_redis_and_may_be_tried_again(
         resource.setrlimit(resource.RLIMIT_NOFILE, usual)
     assert raised.type is seriatim.Error
     assert server.stop(0) and not server.running
+    eventually(lambda: not threads_named("seriatim-thread"))
     server._before_claims = lambda: None
     server.start()
     recorder.perform_async([{"id": 1}])
@@ -75,8 +81,29 @@ def test_a_start_that_gets_only_some_of_its_threads_leaves_none_of_them(name: st
     server.stop()
     assert not server.running
     assert seriatim.nodes() == []
-    names = ("seriatim-host", "seriatim-heartbeat", "seriatim-loop")
-    eventually(lambda: not [thread for thread in threading.enumerate() if thread.name.startswith(names)])
+    eventually(lambda: not threads_named("seriatim-host", "seriatim-heartbeat", "seriatim-loop"))
+
+
+def test_a_start_without_redis_leaves_no_loop_and_may_be_tried_again(redis: RedisServer, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(server_module, "BOOT_SECONDS", 1)
+    loops: Queue[str] = Queue()
+
+    @seriatim.on_server_init
+    async def connect() -> None:
+        loops.put(threading.current_thread().name)
+
+    recorder = worker("Tried", awaits)
+    server = seriatim.Server(workers=[recorder])
+    servers.append(server)
+    seriatim.redis = "unix:///nobody"
+    with pytest.raises(seriatim.ConnectionError):
+        server.start()
+    assert loops.get(timeout=60) == "seriatim-loop"
+    eventually(lambda: not threads_named("seriatim-loop"), 10)
+    seriatim.redis = redis.url
+    server.start()
+    recorder.perform_async([{"id": 1}])
+    runs(recorder)
 
 
 # ---- hooks
@@ -494,7 +521,7 @@ def test_f21_the_end_of_a_run_that_was_handed_back_is_not_logged_as_a_failure(ki
     eventually(lambda: server.stats()["running"] == 1)
     assert server.stop(0.2) is False
     gate.set()
-    eventually(lambda: not [thread for thread in threading.enumerate() if thread.name.startswith("seriatim-host")])
+    eventually(lambda: not threads_named("seriatim-host"))
     assert not [message for message in caplog.messages if message.startswith(("fail", "dead", "crash"))]
     assert recorder.metrics["length"] == 1
 

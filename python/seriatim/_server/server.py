@@ -145,22 +145,13 @@ class Server:
         if self._started:
             raise Closed("a server starts once")
         pool.refuse_in_tests("a server")
-        for hook in settings.server_init_hooks:
-            result = hook()
-            if asyncio.iscoroutine(result):
-                self._wait(result)
-        self._workers += self._event_workers()  # handlers that on_server_init has added
-        splitter, scheduler = self._check_hooks()
-        self._context = contextvars.copy_context()
-        self._refs = [Ref(worker) for worker in self._workers]
-        self._url = redis_url.resolve()
-        shards = self._look_up_shards(self._workers)
-        self._shards_count = len(shards)
-        health.check(self._url)
-        self._start_runner(splitters.groups(splitter, shards, self._threads_count), scheduler)
-        _running.add(self)
-        _stop_before_executors()
-        self._serve_late()
+        try:
+            self._begin()
+        except BaseException:
+            if not self._started:
+                self._loop_thread.close(1)
+                self._loop_thread = LoopThread()  # for another start
+            raise
         queues = ", ".join(_log.utf8(worker.queue_name) for worker in self._workers)
         _log.info("start", f"node {self._id} with {self._parallel} runs {queues} on {self._redacted_url}")
         return self
@@ -245,6 +236,24 @@ class Server:
 
     # ---- start
 
+    def _begin(self) -> None:
+        for hook in settings.server_init_hooks:
+            result = hook()
+            if asyncio.iscoroutine(result):
+                self._wait(result)
+        self._workers += self._event_workers()  # handlers that on_server_init has added
+        splitter, scheduler = self._check_hooks()
+        self._context = contextvars.copy_context()
+        self._refs = [Ref(worker) for worker in self._workers]
+        self._url = redis_url.resolve()
+        shards = self._look_up_shards(self._workers)
+        self._shards_count = len(shards)
+        health.check(self._url)
+        self._start_runner(splitters.groups(splitter, shards, self._threads_count), scheduler)
+        _running.add(self)
+        _stop_before_executors()
+        self._serve_late()
+
     def _check_hooks(self) -> tuple[Splitter, Scheduler]:
         """Whatever can be refused before Redis is asked; on_server_init may have changed it."""
         validate.functions("server_middlewares", settings.server_middlewares)
@@ -270,12 +279,13 @@ class Server:
         for worker in self._workers:
             self._runner.worker(worker._queue_settings())
         sources = self._sources(groups, schedulers)
-        self._threads = Threads("seriatim-thread")
         own_threads()  # for pushes of jobs that run while the program ends, which can start none
         self._before_claims()
+        self._threads = Threads("seriatim-thread")
         try:
             self._runner.start()
         except ConnectionError as error:  # Redis has answered; it is a thread or a descriptor that is missing
+            self._threads.shutdown()
             self._runner.close()
             raise Error(str(error)) from None
         self._started = True
