@@ -219,7 +219,7 @@ class _Module(ModuleType):
     """The module with its settings; a name that is none of them cannot be set by mistake."""
 
     def __getattr__(self, name: str) -> Any:
-        if name in NAMES:
+        if name in NAMES and not settings.is_hidden(name):
             return getattr(settings, name)
         raise AttributeError(f"module 'seriatim' has no attribute {name!r}", name=name, obj=self)
 
@@ -230,6 +230,13 @@ class _Module(ModuleType):
             super().__setattr__(name, value)
         else:
             raise _UnknownSetting(f"seriatim has no setting {name!r}{did_you_mean(name, NAMES)}; there are {', '.join(NAMES)}")
+
+    def __delattr__(self, name: str) -> None:
+        """For mocks: the value of a setting stays in effect until another one is set."""
+        if name in NAMES:
+            settings.hide(name)
+        else:
+            super().__delattr__(name)
 
     def _may_replace(self, name: str, value: Any) -> bool:
         """Tests put functions in the place of others; a name that is nearly a setting's is taken for a misspelt one."""

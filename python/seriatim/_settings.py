@@ -142,6 +142,7 @@ class Settings:
             return
         super().__setattr__(name, setting.check(name, value))
         self._set.add(name)
+        self._hidden.discard(name)
         self.connection_changes += setting.connects
 
     def set_default(self, name: str, default: Any) -> None:
@@ -155,7 +156,15 @@ class Settings:
         for name, setting in SETTINGS.items():
             super().__setattr__(name, setting.default())
         self._set: set[str] = set()
+        self._hidden: set[str] = set()
         self.connection_changes += 1
+
+    def hide(self, name: str) -> None:
+        """Until it is set again: a mock sets the former value only where the attribute is gone after it was deleted."""
+        self._hidden.add(name)
+
+    def is_hidden(self, name: str) -> bool:
+        return name in self._hidden
 
     @property
     def workers_set(self) -> bool:

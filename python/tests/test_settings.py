@@ -139,6 +139,28 @@ def test_a_test_may_put_a_function_in_the_place_of_another() -> None:
     assert (seriatim.nodes, seriatim.Server) == before
 
 
+def test_a_mock_sets_a_setting_and_sets_its_former_value_at_its_end() -> None:
+    middlewares = seriatim.client_middlewares
+    seriatim.push_timeout = 7
+    with mock.patch.object(seriatim, "push_timeout", 1), mock.patch("seriatim.client_middlewares", []):
+        with mock.patch("seriatim.push_timeout", 2):
+            assert settings.push_timeout == seriatim.push_timeout == 2
+        assert settings.push_timeout == seriatim.push_timeout == 1
+        assert settings.client_middlewares is not middlewares
+    assert settings.push_timeout == seriatim.push_timeout == 7
+    assert settings.client_middlewares is seriatim.client_middlewares is middlewares
+
+
+def test_a_setting_that_was_deleted_is_gone_until_it_is_set_or_all_are_reset() -> None:
+    for put_back in (lambda: setattr(seriatim, "lease_time", 3), seriatim.reset_settings):
+        del seriatim.lease_time
+        assert not hasattr(seriatim, "lease_time")
+        put_back()
+        assert seriatim.lease_time == settings.lease_time
+    with pytest.raises(AttributeError):
+        del seriatim.no_such_name  # type: ignore[attr-defined]
+
+
 def test_lists_are_live_and_hooks_are_decorators() -> None:
     seriatim.server_middlewares.append(lambda worker, batch, call_next: call_next())
     assert len(settings.server_middlewares) == 1
