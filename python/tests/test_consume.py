@@ -16,7 +16,7 @@ import pytest
 
 import seriatim
 import seriatim.web
-from seriatim._web.dashboard import CONNECTIONS, Dashboard, Request
+from seriatim._web.dashboard import CONNECTIONS, CONSUMERS, KEPT, Dashboard, Request
 from support import web
 from support.jobs import eventually, worker
 from support.redis_server import RedisServer
@@ -82,6 +82,21 @@ def test_r_http_7_as_many_pops_wait_as_the_mount_allows(mounted: Mounted, redis:
         queue.perform_async([{"id": "late", "payload": 5}])
         assert waiting.result().json["payloads"] == [5]
     assert consume(site, "pop", queues=["Pulled"], wait=0.1).status == 204
+
+
+def test_few_connections_stay_open_after_many_pops_have_waited(redis: RedisServer) -> None:
+    queue = worker("Pulled", lambda payloads, batch: None, shards_count=2)
+    queue.perform_async([{"id": "later", "payload": 0, "delay": 600}])
+
+    def connections() -> int:
+        return int(re.findall(r"connected_clients:(\d+)", redis.call("INFO", "clients"))[0])
+
+    with web.asgi(seriatim.web.asgi_app(consume=True, role=lambda _: "consumer", polls=20)) as site, ThreadPoolExecutor(20) as threads:
+        before = connections()
+        popped = [threads.submit(consume, site, "pop", queues=["Pulled"], wait=3) for _ in range(20)]
+        eventually(lambda: connections() >= before + 2 * 20)  # one that is subscribed, one that asks
+        assert {each.result().status for each in popped} == {204}
+        eventually(lambda: connections() <= before + CONSUMERS + 2 * KEPT, 10)
 
 
 def pop_request(site: Site, wait: float) -> bytes:

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 CONNECTIONS: Final = 2  # for what reads, and as many for what changes something; those that push are never taken
 CONSUMERS: Final = 4  # connections for the requests of consumers, which bulk actions must not hold up
 POLLS: Final = 1000  # pops that may wait, at most
+KEPT: Final = 4  # connections of pops that have waited, which stay open while none waits
 CONSUME: Final = b"/api/v1/consume/"
 LIVEZ: Final = b"/livez"  # is answered without Redis
 PROBES: Final = (LIVEZ, b"/readyz")  # open to all: nobody is asked for a role
@@ -194,7 +195,7 @@ class Dashboard:
             url_from = redis_url.named_by()
             connect = lambda: Connection(url, namespace, url_from)  # noqa: E731
             patience = CONSUMER_PATIENCE if kind == "consume" else PATIENCE
-            pool = self._pools[kind] = Pool(self._sizes[kind], patience, connect, version)
+            pool = self._pools[kind] = Pool(self._sizes[kind], patience, connect, version, KEPT)
         return pool
 
     async def _aconnections(self, kind: str) -> Pool:
