@@ -452,6 +452,21 @@ describe("seriatim-lua", function()
     assert.same({ "deleted 2\n", 0 }, { shell:run("dead", "delete", "Morgue", "--all") })
   end)
 
+  it("leaves the other dead ids alone where dead retry or dead delete of named ids fails", function()
+    local morgue, ids = queue "Morgue", {}
+    for id = 1, 20 do
+      ids[native.shard_of(tostring(id), 2)] = tostring(id)
+    end
+    push(morgue, { { id = ids[0], retry_count = 1 }, { id = ids[1], retry_count = 1 } })
+    assert.equal(2, morgue.actions:kill_all_failed_jobs())
+    redis:call("SET", "seriatim:{Morgue/1}:dead", "of a wrong type")
+    for _, action in ipairs { "retry", "delete" } do
+      local output, code = shell:run("dead", action, "Morgue", ids[1])
+      assert.equal("1", redis:call("HEXISTS", "seriatim:{Morgue/0}:dead", ids[0]))
+      assert(output:find("WRONGTYPE", 1, true) and code == 1, output)
+    end
+  end)
+
   local function failed(from, to)
     local jobs = {}
     for id = from, to do

@@ -555,6 +555,15 @@ local function act_on_page(actions, action, page)
   return #ids > 0 and errors.must(actions[action](actions, ids)) or 0
 end
 
+---On the ids, or on the whole morgue if none is named; how many were changed. Written as `if`: an `or` would take the failure of a
+---call for ids as the absence of ids.
+local function act_on_ids(actions, action, ids)
+  if #ids > 0 then
+    return errors.must(actions[action](actions, ids))
+  end
+  return errors.must(actions[action .. "_all_jobs"](actions))
+end
+
 ---On those whose error contains the text of --error; of the named ids, if there are any.
 local function act_by_error(worker, action, ids, text)
   if #ids > 0 then
@@ -572,8 +581,7 @@ local function act_on_dead(self, worker, ids, word, action)
   if text then
     return changed(word, act_by_error(worker, action, ids, text), ids, "is not dead with this error")
   end
-  local count = errors.must(#ids > 0 and actions[action](actions, ids) or actions[action .. "_all_jobs"](actions))
-  return changed(word, count, ids, "is not dead")
+  return changed(word, act_on_ids(actions, action, ids), ids, "is not dead")
 end
 
 function DEAD:retry(worker, ids)
