@@ -95,6 +95,29 @@ describe("a delivery", function()
     assert.equal(2, assert(made:metrics()).processed)
   end)
 
+  it("keeps the outcome of each id, whatever perform does with batch.ids", function()
+    local reversing = worker(function(_, batch)
+      local ids = batch.ids
+      ids[1], ids[#ids] = ids[#ids], ids[1]
+      for _, id in ipairs(ids) do
+        batch:fail(id, "of " .. id)
+      end
+    end, { batch_size = 10 })
+    run(reversing, { { id = "a" }, { id = "b" }, { id = "c" } })
+    assert.same({ a = "of a", b = "of b", c = "of c" }, errors_of(reversing))
+  end)
+
+  it("ends each id, whatever perform does with batch.ids", function()
+    local emptying = worker(function(_, batch)
+      while #batch.ids > 0 do
+        batch:done(table.remove(batch.ids))
+      end
+    end, { batch_size = 10 })
+    run(emptying, { { id = "a" }, { id = "b" } })
+    assert.same({}, errors_of(emptying))
+    assert.equal(2, assert(emptying:metrics()).processed)
+  end)
+
   it("keeps what was raised as text, of whatever kind", function()
     local raised = {
       text = function() error("boom") end,

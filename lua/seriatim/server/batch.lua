@@ -28,7 +28,11 @@ local batches = { DONE = DONE }
 ---Of an execution, which keeps the outcomes.
 ---@return seriatim.Batch
 function batches.new(execution)
-  local fields = { worker = execution.worker, shard = execution.delivery:shard(), ids = execution:list() }
+  local ids = {}
+  for place, id in ipairs(execution:list()) do
+    ids[place] = id -- a list of its own: perform may sort or empty it, and the execution knows the places of outcomes by its list
+  end
+  local fields = { worker = execution.worker, shard = execution.delivery:shard(), ids = ids }
   fields.payloads_by_id, fields[STATE] = execution.payloads_by_id, execution
   return setmetatable(fields, meta)
 end
