@@ -137,7 +137,7 @@ end
 ---What is done of several events of an id stays done when a later one fails.
 local function run_all(handler, batch)
   for _, id in ipairs(batch.ids) do
-    local payloads, contexts = batch[id], batch:contexts(id)
+    local payloads, contexts = batch.payloads_by_id[id], batch:contexts(id)
     for place, event in ipairs(payloads) do
       if not run(handler, batch, id, event, contexts[place]) then
         break

@@ -61,6 +61,24 @@ describe("events", function()
     assert.equal(0, server:stop())
   end)
 
+  it("gives events to the handler whose ids have names of the batch's fields and methods", function()
+    local ids = { "worker", "shard", "ids", "payloads_by_id", "error", "done", "fail", "contexts" }
+    for _, id in ipairs(ids) do
+      assert(events:enqueue("Paid", { id = id, event = id }))
+    end
+    local server = serve [[
+      events:on("Paid", function(event)
+        note("event " .. tostring(event) .. ".")
+        return true
+      end)
+    ]]
+    for _, id in ipairs(ids) do
+      traced(("event %s."):format(id))
+    end
+    gone("Paid")
+    assert.equal(0, server:stop())
+  end)
+
   it("R-EVENT-2: ends an event only when the handler returns true", function()
     local server = serve [[
       local outcomes = {
