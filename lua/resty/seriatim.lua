@@ -47,8 +47,8 @@ end
 
 local loop
 
----Runs the jobs of the workers in this nginx worker, in light threads: for init_worker_by_lua_block. Raises USAGE: no worker,
----two of one queue, an unknown queue.
+---Runs the jobs of the workers in this nginx worker, in light threads: for init_worker_by_lua_block. Raises misuse: no worker,
+---two of one queue, an unknown queue, and where nginx refuses the loop a timer.
 ---@param options seriatim.LoopOptions?
 local function start(options)
   if ngx.get_phase() ~= "init_worker" then
@@ -58,7 +58,11 @@ local function start(options)
     errors.misuse("start: called twice in this nginx worker")
   end
   log.thread = ("worker-%d"):format(ngx.worker.id() or 0)
-  loop = loops.new(nodes.options(options))
+  local checked, found = pcall(nodes.options, options)
+  if not checked then
+    errors.refuse(found)
+  end
+  loop = loops.new(found)
   loop:start()
 end
 

@@ -87,6 +87,16 @@ function errors.misuse(message)
   error("seriatim: " .. message, level)
 end
 
+---Raises what was caught. USAGE, which the command says in its own way, is misuse like any other here: PUC 5.1 and nginx show no
+---table that nobody caught.
+---@param raised any
+function errors.refuse(raised)
+  if errors.is(raised, "USAGE") then
+    errors.misuse(raised.message)
+  end
+  error(raised, 0)
+end
+
 ---The file of the code that called us.
 ---@return string
 function errors.source()

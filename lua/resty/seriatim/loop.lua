@@ -67,10 +67,14 @@ local function on_guard(premature, self)
   end
 end
 
+---The guard's timer comes first: without it nothing would begin the loop anew, and with it a refusal of the other timer is made good.
 function Loop:start()
+  local made, err = ngx.timer.every(GUARD, on_guard, self)
+  if not made then
+    errors.misuse("start: nginx refuses a timer: " .. tostring(err))
+  end
   loops.started = self
   self:arm(0)
-  errors.must(ngx.timer.every(GUARD, on_guard, self))
 end
 
 ---The supervisor looks ten times as often; if it is gone, something ended its timer: ngx.exit in a job, for one. Where no turn

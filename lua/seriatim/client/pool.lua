@@ -19,14 +19,6 @@ Pool.__index = Pool
 ---@type seriatim.Pool?
 local current
 
----What the command says in its own way is misuse like any other here: PUC 5.1 shows no table that nobody caught.
-local function refuse(raised)
-  if errors.is(raised, "USAGE") then
-    errors.misuse(raised.message)
-  end
-  error(raised, 0)
-end
-
 ---A pool by the settings of this time. url_from: the setting or variable that holds the URL; nil: it was given to a call.
 local function pool_of(url, url_from)
   local fields =
@@ -38,7 +30,7 @@ end
 local function configured()
   local resolved, url, err = pcall(redis_url.resolve)
   if not resolved then
-    return refuse(url)
+    return errors.refuse(url)
   end
   if not url then
     return nil, err

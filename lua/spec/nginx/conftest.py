@@ -82,6 +82,14 @@ class Nginx:
             text = text.replace(f"@{name}@", value)
         (folder / "nginx.conf").write_text(text)
 
+    def configure(self, words: str, others: str) -> Nginx:
+        """Writes others for these words of the configuration, before the start."""
+        path = self.folder / "nginx.conf"
+        text = path.read_text()
+        assert text.count(words) == 1
+        path.write_text(text.replace(words, others))
+        return self
+
     def start(self, variables: dict[str, str] | None = None, ping: tuple[str, tuple[int, str]] = PING) -> Nginx:
         command = ["nginx", "-p", str(self.folder), "-c", "nginx.conf", "-e", "error.log"]
         self.process = subprocess.Popen(command, env={**os.environ, **(variables or {})})

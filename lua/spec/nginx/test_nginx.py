@@ -533,6 +533,19 @@ def test_f9_a_job_that_ends_the_timer_of_an_earlier_turn_is_survived(folder: Pat
         nginx.end()
 
 
+@pytest.mark.parametrize(("options", "said"), [
+    ('{ queues = { "None" } }', "unknown queue 'None'; there are 'Count', 'Sleep', 'Ticks', 'Bad'"),
+    ('{ workers = {} }', "no workers: set seriatim.workers, or define one with seriatim.worker"),
+    ('{ workers = { require("seriatim").worker { name = "Pushed" } } }', "workers: Pushed has no perform; "),
+])
+def test_the_log_says_why_start_is_refused(folder: Path, server: Redis, options: str, said: str) -> None:
+    nginx = Nginx(folder, server, {"redis": server.url, "processes": "1"}).configure("start { threads = 4 }", f"start {options}").start()
+    try:
+        assert f": seriatim: {said}" in nginx.log()
+    finally:
+        nginx.end()
+
+
 def test_jobs_run_without_lua_code_cache(folder: Path, server: Redis) -> None:
     nginx = Nginx(folder, server, {"redis": server.url, "code_cache": "off"}).start()
     try:

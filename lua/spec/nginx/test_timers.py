@@ -12,6 +12,8 @@ from conftest import Nginx, Redis, subscribers, wait_until
 from test_pop import pop_that_waits, push
 
 DROPPED = "lua_max_running_timers are not enough"
+REFUSED = "nginx refuses a timer: too many pending timers"
+START = 'require("resty.seriatim").start'
 
 
 @pytest.fixture
@@ -63,15 +65,36 @@ def test_f1_the_loop_loses_no_result_when_the_timer_of_its_next_turn_was_dropped
 
 def test_the_loop_begins_when_the_timer_of_its_first_turn_was_dropped(folder: Path, server: Redis) -> None:
     nginx = Nginx(folder, server, {"redis": server.url, "processes": "1", "timers": "4"})
-    text = (folder / "nginx.conf").read_text()
-    start = 'require("resty.seriatim").start'
-    others = "for _ = 1, 4 do ngx.timer.at(0, function() ngx.sleep(2) end) end"
-    (folder / "nginx.conf").write_text(text.replace(start, f"{others} {start}"))
-    nginx.start()
+    nginx.configure(START, f"for _ = 1, 4 do ngx.timer.at(0, function() ngx.sleep(2) end) end {START}").start()
     try:
         assert nginx.get("/content", id="x", payload="0") == (200, "ok")
         wait_until(lambda: nginx.lines(), "the run", 10)
         assert DROPPED in nginx.log()
+    finally:
+        nginx.end()
+
+
+def with_pending_timers(nginx: Nginx, count: int, most: int) -> Nginx:
+    """This many timers wait for two seconds when the loop asks for its own; nginx lets `most` wait."""
+    others = f"for _ = 1, {count} do assert(ngx.timer.at(2, function() end)) end"
+    nginx.configure("lua_max_running_timers", f"lua_max_pending_timers {most}; lua_max_running_timers")
+    return nginx.configure(START, f"{others} {START}").start()
+
+
+def test_the_loop_begins_when_nginx_refused_the_timer_of_its_first_turn(folder: Path, server: Redis) -> None:
+    nginx = with_pending_timers(Nginx(folder, server, {"redis": server.url, "processes": "1"}), 1, 2)
+    try:
+        assert nginx.get("/content", id="x", payload="0") == (200, "ok")
+        wait_until(lambda: nginx.lines(), "the run", 10)
+        assert REFUSED in nginx.log() and "init_worker_by_lua error" not in nginx.log()
+    finally:
+        nginx.end()
+
+
+def test_the_log_says_that_nginx_refuses_the_guard_its_timer(folder: Path, server: Redis) -> None:
+    nginx = with_pending_timers(Nginx(folder, server, {"redis": server.url, "processes": "1"}), 2, 2)
+    try:
+        assert f": seriatim: start: {REFUSED}" in nginx.log()
     finally:
         nginx.end()
 
