@@ -31,6 +31,7 @@ local RETIRED_END = 1 -- seconds for earlier turns to end their jobs
 ---@field successor seriatim.Turn?  the next one, which has begun and waits for the end of that one
 ---@field retired table<seriatim.Turn, integer>  those with jobs that still run: looks of the guard since their last one
 ---@field ended boolean
+---@field crashed boolean  the node is gone by a crash, and there is no other one yet
 local Loop = {}
 Loop.__index = Loop
 
@@ -39,7 +40,7 @@ local loops = { TURN_JOBS = 10000 }
 ---@param options table  of nodes.options
 ---@return seriatim.Loop
 function loops.new(options)
-  local self = setmetatable({ options = options, jobs = 0, looks = 0, strikes = 0, hooked = false, ended = false }, Loop)
+  local self = setmetatable({ options = options, jobs = 0, looks = 0, strikes = 0, hooked = false, ended = false, crashed = false }, Loop)
   self.timer, self.retired = timers.new(self.turn, self), {}
   self.ticks = semaphore.new()
   self.notify = function()
@@ -86,7 +87,7 @@ function Loop:guard()
   if not self.driver then
     self:begin_turn(0)
   elseif self.strikes >= (self.made and STRIKES or BOOT_STRIKES) then
-    self.strikes = 0
+    self.strikes, self.crashed = 0, true
     log.error("crash", "the worker loop ended; it is started again")
     self:forget()
     self:begin_turn(0)
@@ -121,7 +122,8 @@ end
 ---@return string?
 function loops.stalled()
   local loop = loops.started
-  return loop and loop.made and loop.strikes >= STALLED and "the worker loop is gone" or nil
+  local is_gone = loop and (loop.crashed or loop.made and loop.strikes >= STALLED)
+  return is_gone and "the worker loop is gone" or nil
 end
 
 ---Ends the sleep of the turn that drives the node.
@@ -184,6 +186,7 @@ function Loop:turn()
   if ran then
     return
   end
+  self.crashed = not errors.is(err) or errors.is(err, "USAGE") -- else Redis is away, or refuses
   if errors.is(err) then
     log.warn("warning", tostring(err))
   else
@@ -229,7 +232,7 @@ function Loop:prepare()
     wait_queues[group] = wait_queues[group] or hosts.wait_queue()
     self.hosts[place] = hosts.new(made, group, wait_queues[group], self)
   end
-  self.made, self.next_pulse = made, 0
+  self.made, self.next_pulse, self.crashed = made, 0, false
 end
 
 function Turn:run()

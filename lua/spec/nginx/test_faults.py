@@ -70,6 +70,57 @@ def test_f32_hooks_that_misbehave(faulty: Nginx) -> None:
     assert faulty.workers() == workers
 
 
+FAILING_HOOK = """
+    seriatim.on_server_init(function() ngx.log(ngx.NOTICE, "first hook") end)
+    seriatim.on_thread_init(function()
+      ngx.log(ngx.NOTICE, "second hook; os.exit is ", tostring(os.exit), ".")
+      assert(io.open("GATE"), "the gate is closed")
+    end)
+    require "app"
+"""
+
+
+@pytest.fixture
+def gated(folder: Path, server: Redis) -> Iterator[Nginx]:
+    """Its on_thread_init fails until there is a file `gate` in its folder."""
+    made = Nginx(folder, server, {"redis": server.url, "processes": "1"})
+    made.configure('require "app"', FAILING_HOOK.replace("GATE", str(folder / "gate"))).start()
+    wait_until(lambda: made.log().count("crash") >= 3, "the hook's failures")
+    yield made
+    made.end()
+
+
+def test_livez_is_503_while_the_loop_cannot_begin(gated: Nginx) -> None:
+    assert gated.get("/seriatim/livez") == (503, '{"error":"the worker loop is gone"}')
+    (gated.folder / "gate").touch()
+    wait_until(lambda: gated.get("/seriatim/livez")[0] == 200, "the loop")
+
+
+def test_livez_is_503_while_a_setting_keeps_the_loop_from_its_begin(folder: Path, server: Redis) -> None:
+    nginx = Nginx(folder, server, {"redis": server.url, "processes": "1"})
+    nginx.configure('require "app"', 'seriatim.build_splitter = function() return 5 end require "app"').start()
+    try:
+        wait_until(lambda: "build_splitter must give a function" in nginx.log(), "the refusal")
+        assert nginx.get("/seriatim/livez")[0] == 503
+    finally:
+        nginx.end()
+
+
+def test_livez_is_503_from_a_crash_of_the_loop_to_its_next_begin(folder: Path, server: Redis) -> None:
+    nginx = Nginx(folder, server, {"redis": server.url, "processes": "1"}).start()
+    try:
+        assert nginx.get("/content", worker="Bad", id="b", payload="exit") == (200, "ok")
+        wait_until(lambda: nginx.lines(), "its run")
+        os.kill(server.pid, signal.SIGSTOP)
+        wait_until(lambda: "the worker loop ended; it is started again" in nginx.log(), "the guard")
+        assert nginx.get("/seriatim/livez")[0] == 503
+        os.kill(server.pid, signal.SIGCONT)
+        wait_until(lambda: nginx.get("/seriatim/livez")[0] == 200, "the loop")
+    finally:
+        os.kill(server.pid, signal.SIGCONT)
+        nginx.end()
+
+
 def test_f22_a_job_that_holds_its_nginx_worker_loses_its_lease(faulty: Nginx) -> None:
     gate = faulty.folder / "gate"
     faulty.get("/content", worker="Spin", id="s", payload=str(gate))
