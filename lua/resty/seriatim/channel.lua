@@ -60,12 +60,12 @@ end
 
 ---By the light thread that spawned: connects to another master from now on; nil: to none.
 function Channel:turn_to(at)
+  self:set_wanted(at ~= nil) -- before the spawn: the reader connects at once while it is wanted
   if at ~= self.at and self.threads then
     self:kill()
     self.at, self.attempts = at, 0
     self:spawn()
   end
-  self:set_wanted(at ~= nil)
 end
 
 -- ---- the watch

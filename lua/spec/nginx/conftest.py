@@ -154,6 +154,32 @@ def server(folder: Path) -> Iterator[Redis]:
     made.remove()
 
 
+class Cluster:
+    """Three masters, each of which goes on without the others."""
+
+    def __init__(self) -> None:
+        words = "--cluster-enabled yes --cluster-require-full-coverage no".split()
+        self.ports = free_ports(3)
+        self.masters = [Redis("--port", str(port), *words) for port in self.ports]
+        addresses = [f"127.0.0.1:{port}" for port in self.ports]
+        subprocess.run(["redis-cli", "--cluster", "create", *addresses, "--cluster-yes"], check=True, capture_output=True)
+        self.wait_until_ok()
+
+    def wait_until_ok(self) -> None:
+        wait_until(lambda: all("cluster_state:ok" in str(each.call("CLUSTER", "INFO")) for each in self.masters), "the cluster")
+
+    def remove(self) -> None:
+        for each in self.masters:
+            each.remove()
+
+
+@pytest.fixture
+def cluster() -> Iterator[Cluster]:
+    made = Cluster()
+    yield made
+    made.remove()
+
+
 @pytest.fixture
 def nginx(folder: Path, server: Redis) -> Iterator[Nginx]:
     made = Nginx(folder, server, {"redis": server.url}).start()

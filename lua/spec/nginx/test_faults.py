@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from conftest import LUA, Nginx, Redis, free_ports, wait_until
+from conftest import LUA, Cluster, Nginx, Redis, free_ports, wait_until
 from support.redis_server import Sentinel
 
 
@@ -226,3 +226,26 @@ def test_f6_pushes_and_jobs_follow_the_master(folder: Path, masters: Masters) ->
     finally:
         nginx.end()
         journal.remove()
+
+
+def test_f6_the_connection_for_wake_ups_comes_again_after_all_masters_of_a_cluster_were_away(
+    folder: Path, server: Redis, cluster: Cluster
+) -> None:
+    def is_subscribed() -> bool:
+        return any(each.call("PUBSUB", "CHANNELS") for each in cluster.masters)
+
+    nginx = Nginx(folder, server, {"redis": f"redis+cluster://127.0.0.1:{cluster.ports[0]}", "processes": "1"}).start()
+    try:
+        wait_until(is_subscribed, "the subscriptions")
+        for each in cluster.masters:
+            each.stop(signal.SIGKILL)
+        time.sleep(1)  # the supervisor looks ten times a second
+        for each in cluster.masters:
+            each.start()
+        cluster.wait_until_ok()
+        wait_until(is_subscribed, "the subscriptions to come again")
+        wait_until(lambda: nginx.get("/content", id="x", payload="0") == (200, "ok"), "a push")
+        wait_until(lambda: nginx.lines(), "its run")
+        assert "aborted: runtime error" not in nginx.log()
+    finally:
+        nginx.end()

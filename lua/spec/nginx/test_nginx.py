@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from conftest import LUA, PATIENCE, Nginx, Redis, free_port, free_ports, wait_until
+from conftest import LUA, PATIENCE, Cluster, Nginx, Redis, free_port, wait_until
 from support import command
 
 PYTHON = LUA.parent / "python"
@@ -237,33 +237,24 @@ def test_later_waits_while_no_connection_is_answered(folder: Path, server: Redis
         check_later_waits_until(nginx, listen)
 
 
-def test_later_writes_again_only_what_was_not_written(folder: Path, server: Redis) -> None:
+def test_later_writes_again_only_what_was_not_written(folder: Path, server: Redis, cluster: Cluster) -> None:
     """Of a batch, the jobs of the masters that live are written once, and those of the one that is away wait."""
-    ports = free_ports(3)
-    words = "--cluster-enabled yes --cluster-require-full-coverage no"
-    masters = [Redis("--port", str(port), *words.split()) for port in ports]
+    masters, ports = cluster.masters, cluster.ports
+    url = f"redis+cluster://127.0.0.1:{ports[1]},127.0.0.1:{ports[2]}"
+    nginx = Nginx(folder, server, {"redis": url, "push_timeout": "2", "processes": "1"}).start()
     try:
-        subprocess.run(["redis-cli", "--cluster", "create", *(f"127.0.0.1:{port}" for port in ports), "--cluster-yes"],
-                       check=True, capture_output=True)
-        wait_until(lambda: all("cluster_state:ok" in str(each.call("CLUSTER", "INFO")) for each in masters), "the cluster")
-        url = f"redis+cluster://127.0.0.1:{ports[1]},127.0.0.1:{ports[2]}"
-        nginx = Nginx(folder, server, {"redis": url, "push_timeout": "2", "processes": "1"}).start()
-        try:
-            assert nginx.get("/content", id="x", payload="0") == (200, "ok")
-            before = sum(int(each.call("EVAL", PUSHED, 0)) for each in masters[1:])
-            masters[0].stop(signal.SIGKILL)
-            for number in range(20):
-                nginx.get("/log", id=f"id-{number}", payload="1")
-            wait_until(lambda: " jobs of push_later wait: " in nginx.log(), "the end of a push")
-            time.sleep(6)
-            counts = nginx.figures()["later"]
-            assert counts["queued"] > 0 and counts["queued"] + counts["pushed"] == 20 and counts["failed"] == 0
-            assert sum(int(each.call("EVAL", PUSHED, 0)) for each in masters[1:]) - before == counts["pushed"] > 0
-        finally:
-            nginx.end()
+        assert nginx.get("/content", id="x", payload="0") == (200, "ok")
+        before = sum(int(each.call("EVAL", PUSHED, 0)) for each in masters[1:])
+        masters[0].stop(signal.SIGKILL)
+        for number in range(20):
+            nginx.get("/log", id=f"id-{number}", payload="1")
+        wait_until(lambda: " jobs of push_later wait: " in nginx.log(), "the end of a push")
+        time.sleep(6)
+        counts = nginx.figures()["later"]
+        assert counts["queued"] > 0 and counts["queued"] + counts["pushed"] == 20 and counts["failed"] == 0
+        assert sum(int(each.call("EVAL", PUSHED, 0)) for each in masters[1:]) - before == counts["pushed"] > 0
     finally:
-        for each in masters:
-            each.remove()
+        nginx.end()
 
 
 def test_term_writes_what_later_holds(folder: Path, server: Redis) -> None:
