@@ -32,6 +32,7 @@ local RETIRED_END = 1 -- seconds for earlier turns to end their jobs
 ---@field retired table<seriatim.Turn, integer>  those with jobs that still run: looks of the guard since their last one
 ---@field ended boolean
 ---@field crashed boolean  the node is gone by a crash, and there is no other one yet
+---@field hooked table<string, integer>  how many functions of each hook have returned
 local Loop = {}
 Loop.__index = Loop
 
@@ -40,8 +41,8 @@ local loops = { TURN_JOBS = 10000 }
 ---@param options table  of nodes.options
 ---@return seriatim.Loop
 function loops.new(options)
-  local self = setmetatable({ options = options, jobs = 0, looks = 0, strikes = 0, hooked = false, ended = false, crashed = false }, Loop)
-  self.timer, self.retired = timers.new(self.turn, self), {}
+  local self = setmetatable({ options = options, jobs = 0, looks = 0, strikes = 0, ended = false, crashed = false }, Loop)
+  self.timer, self.retired, self.hooked = timers.new(self.turn, self), {}, { on_server_init = 0, on_thread_init = 0 }
   self.ticks = semaphore.new()
   self.notify = function()
     if not self.notified then
@@ -198,7 +199,11 @@ function Loop:turn()
 end
 
 ---A job must not end the nginx worker with its requests; nginx does not even start another after exit code 2.
-local function forbid_exit()
+function Loop:forbid_exit()
+  if self.is_exit_forbidden then
+    return
+  end
+  self.is_exit_forbidden = true
   local exit = os.exit
   rawset(os, "exit", function(...)
     if ngx.get_phase() == "timer" then
@@ -208,9 +213,12 @@ local function forbid_exit()
   end)
 end
 
-local function call_hooks(hooks)
-  for _, hook in ipairs(hooks.functions) do
-    hook()
+---Calls each function of the hook until it has returned once: a turn that follows a failure goes on with the one that failed.
+function Loop:call_hook(name)
+  local functions, place = settings[name].functions, self.hooked[name] + 1
+  while functions[place] do
+    functions[place]()
+    self.hooked[name], place = place, place + 1
   end
 end
 
@@ -219,12 +227,9 @@ function Loop:prepare()
   if self.made then
     return
   end
-  if not self.hooked then
-    forbid_exit()
-    call_hooks(settings.on_server_init)
-    call_hooks(settings.on_thread_init)
-    self.hooked = true
-  end
+  self:forbid_exit()
+  self:call_hook "on_server_init"
+  self:call_hook "on_thread_init"
   local made = nodes.make(self.options, self.notify)
   local wait_queues = {}
   self.hosts, self.wait_queues = {}, wait_queues

@@ -90,6 +90,14 @@ def gated(folder: Path, server: Redis) -> Iterator[Nginx]:
     made.end()
 
 
+def test_f32_only_the_hook_that_fails_at_the_start_is_called_again(gated: Nginx) -> None:
+    (gated.folder / "gate").touch()
+    assert gated.get("/content", id="x", payload="0") == (200, "ok")
+    wait_until(lambda: gated.lines(), "the run")
+    seen = re.findall(r"second hook; os\.exit is (.+?)\.,", gated.log())
+    assert (gated.log().count("first hook"), len(seen) >= 4, len(set(seen))) == (1, True, 1), seen
+
+
 def test_livez_is_503_while_the_loop_cannot_begin(gated: Nginx) -> None:
     assert gated.get("/seriatim/livez") == (503, '{"error":"the worker loop is gone"}')
     (gated.folder / "gate").touch()
