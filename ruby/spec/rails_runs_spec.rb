@@ -155,6 +155,30 @@ RSpec.describe "Rails around pushes and runs", limit: 240 do
     expect(seen).to eq([["one", 1], ["two", 2], ["none", nil]])
   end
 
+  it "R-RAILS-10: leaves out an attribute that the class does not have, as one of another version" do
+    seen = answer(<<~'RUBY')
+      require "active_job/railtie"
+      ActiveJob::Base.queue_adapter = :seriatim
+      ActiveJob::Base.logger = Logger.new(nil)
+      class Current < ActiveSupport::CurrentAttributes
+        attribute :account
+      end
+      SEEN = []
+      class AccountJob < ActiveJob::Base
+        def perform = SEEN << ["job", Current.account]
+      end
+      Seriatim::CurrentAttributes.persist("Current")
+      context = { "Current" => JSON.generate(ActiveJob::Arguments.serialize([{ tenant: 1, account: 5 }])) }
+      plain = worker("Plain", max_retry_count: 0) { |_, _| SEEN << ["plain", Current.account] }
+      jobs = Seriatim::ActiveJob.queue("default")
+      plain.perform_async([{ id: 1, context: context }])
+      jobs.perform_async([{ id: 1, payload: AccountJob.new.serialize, context: context }])
+      run(plain, jobs) { [plain, jobs].sum { |queue| queue.metrics.values_at(:length, :busy).sum }.zero? }
+      answer SEEN.sort
+    RUBY
+    expect(seen).to eq([["job", 5], ["plain", 5]])
+  end
+
   it "R-RAILS-8, R-RAILS-10: pushes after a commit with attributes and locale of the call, and tells of the push when it is written" do
     seen = answer(<<~'RUBY', database: true)
       class Current < ActiveSupport::CurrentAttributes

@@ -41,7 +41,7 @@ module Seriatim
         classes = (@names || []).map { |name| Object.const_get(name) }
         FreshAttributes.call(classes) do
           attributes = (@names || []).filter_map { |name| [name, deserialized(context[name])] if context[name] }
-          inner = attributes.reduce(block) { |code, (name, values)| -> { Object.const_get(name).set(values, &code) } }
+          inner = attributes.reduce(block) { |code, (name, values)| -> { set(Object.const_get(name), values, &code) } }
           context[LOCALE] ? ::I18n.with_locale(context[LOCALE], &inner) : inner.call
         end
       end
@@ -68,6 +68,9 @@ module Seriatim
         attributes = @names.to_h { |name| [name, Object.const_get(name).attributes.compact] }.reject { |_, values| values.empty? }
         { LOCALE => ::I18n.locale.to_s, **attributes.transform_values { |values| serialized(values) } }
       end
+
+      # Another version of the application, whose class has further attributes, may have pushed.
+      def set(owner, values, &block) = owner.set(values.select { |name, _| owner.public_method_defined?(:"#{name}=") }, &block)
 
       def serialized(values) = JSON.generate(::ActiveJob::Arguments.serialize([values]))
       def deserialized(text) = ::ActiveJob::Arguments.deserialize(JSON.parse(text)).first
