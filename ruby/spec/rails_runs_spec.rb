@@ -242,6 +242,18 @@ RSpec.describe "Rails around pushes and runs", limit: 240 do
     end
   end
 
+  it "R-RAILS-10: reads the contexts of an id once for all of its jobs" do
+    reads = answer(<<~RUBY, database: true)
+      #{active_job("SEEN << Current.account")}
+      reads = []
+      Seriatim::Batch.prepend(Module.new { define_method(:contexts) { |id| (reads << id) && super(id) } })
+      3.times { |number| Current.set(account: number) { AccountJob.perform_later(number) } }
+      run(JOBS) { SEEN.size >= 3 }
+      answer [SEEN, reads]
+    RUBY
+    expect(reads).to eq([[0, 1, 2], ["7"]])
+  end
+
   it "R-JOB-11: lets discard_on handle that a model of the attributes is gone" do
     seen = answer(<<~RUBY, database: true)
       #{active_job("SEEN << [:ran, number, Current.user&.id]")}

@@ -77,7 +77,7 @@ module Seriatim
         return yield unless CurrentAttributes.persists?
 
         begun = false
-        CurrentAttributes.with(@batch.contexts(@id)[place]) do
+        CurrentAttributes.with(contexts[place]) do
           begun = true
           yield
         end
@@ -87,6 +87,9 @@ module Seriatim
         @broken = e
         yield
       end
+
+      # Read once: the batch parses those of all jobs at each call.
+      def contexts = @contexts ||= @batch.contexts(@id)
 
       def perform(job)
         ::ActiveJob::Base.execute(job)
