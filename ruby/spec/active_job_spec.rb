@@ -123,6 +123,31 @@ RSpec.describe "ActiveJob" do
     expect([dead[:id], dead[:error], dead[:payloads].map { |payload, _score| payload["arguments"] }]).to eq(["a", "RuntimeError: broken", [[1]]])
   end
 
+  # Ids of one delivery.
+  def batched
+    queue("batched").tap do |worker|
+      worker.shards_count = 1
+      worker.batch_size = 3
+    end
+  end
+
+  { "raises what is no StandardError" => -> { raise NotImplementedError }, "ends its thread" => -> { Thread.exit } }.each do |does, ends|
+    it "R-JOB-3: moves only the job that #{does} to the morgue, and runs those of the other ids of its batch once" do
+      job = job_class(queue: "batched") do |id|
+        done(id)
+        ends.call if id == "b"
+      end
+      job.ordered_by { |id| id }
+      worker = batched
+      %w[a b c].each { |id| job.perform_later(id) }
+      serve(worker, threads: 1)
+      expect(take(3)).to contain_exactly("a", "b", "c")
+      drained(worker)
+      expect(@done).to be_empty
+      expect(worker.queries.morgue_range_by_id("-", "+").map { |row| row[:id] }).to eq(["b"])
+    end
+  end
+
   it "R-JOB-3: ends a job that discard_on discards" do
     job = job_class do
       done(1)

@@ -24,17 +24,33 @@ module Seriatim
       end
 
       def perform(jobs_by_id, batch)
-        jobs_by_id.each do |id, jobs|
-          Run.new(self, batch, id, jobs).call
-        rescue StandardError => e
-          batch.fail(id, e)
+        behind = jobs_by_id.keys
+        while (id = behind.shift)
+          run_id(id, jobs_by_id[id], batch)
         end
+      ensure
+        settle_others(id, behind, batch) if id
       end
 
       def runs_each_job? = true
 
       def inspect = "ActiveJob queue #{queue_name.inspect}"
       alias to_s inspect
+
+      private
+
+      def run_id(id, jobs, batch)
+        Run.new(self, batch, id, jobs).call
+      rescue StandardError => e
+        batch.fail(id, e)
+      end
+
+      # What is no StandardError ends the call, as the end of the thread does, and fails each id without an outcome. That is to be the
+      # one that ran: the jobs of those before it have ended, and those behind it have not begun.
+      def settle_others(id, behind, batch)
+        (batch.ids - behind - [id]).each { |before| batch.done(before) unless batch.outcome(before) }
+        behind.each { |other| batch.snooze(other, 0) }
+      end
     end
   end
 end
