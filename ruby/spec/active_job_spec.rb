@@ -288,6 +288,37 @@ RSpec.describe "ActiveJob" do
     expect(take(1)).to eq([:stopping])
   end
 
+  it "R-JOB-9: leaves the later jobs of an id to another server when it stops" do
+    job = job_class do |number|
+      done([number, executions])
+      Timeout.timeout(60) { sleep 0.01 until queue_adapter.stopping? } if number == 1
+    end
+    job.ordered_by { |_number| "a" }
+    [1, 2, 3].each { |number| job.perform_later(number) }
+    server = run
+    expect(take(1)).to eq([[1, 1]])
+    expect(server.stop(60)).to be(true)
+    expect(@done).to be_empty
+    run
+    expect(take(2)).to eq([[2, 1], [3, 1]])
+    expect(queue.metrics[:morgue_length]).to eq(0)
+  end
+
+  it "R-JOB-9: leaves the later ids of a batch to another server when it stops" do
+    job = job_class(queue: "batched") do |id|
+      done(id)
+      Timeout.timeout(60) { sleep 0.01 until queue_adapter.stopping? }
+    end
+    job.ordered_by { |id| id }
+    worker = batched
+    %w[a b].each { |id| job.perform_later(id) }
+    server = serve(worker, threads: 1)
+    first = take(1)
+    expect(server.stop(60)).to be(true)
+    expect(@done).to be_empty
+    expect(worker.queries.range_by_id("-", "+").map { |row| [row[:id], row[:retry_count]] }).to eq((%w[a b] - first).map { |id| [id, -1] })
+  end
+
   # What a record of ActiveRecord is to ActiveJob.
   def model(name)
     GlobalID.app ||= "test"

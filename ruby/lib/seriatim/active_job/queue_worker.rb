@@ -27,6 +27,7 @@ module Seriatim
         behind = jobs_by_id.keys
         while (id = behind.shift)
           run_id(id, jobs_by_id[id], batch)
+          break if ActiveJob.stopping? # another server runs the others
         end
       ensure
         settle_others(id, behind, batch) if id

@@ -45,8 +45,10 @@ module Seriatim
         @jobs.each_with_index do |job, place|
           execute_with_retries(job, place)
           return snooze if @again
+          break if place + 1 == @jobs.size
 
-          @batch.checkpoint(@id, place + 1) if place + 1 < @jobs.size
+          @batch.checkpoint(@id, place + 1)
+          return @batch.snooze(@id, 0) if ActiveJob.stopping? # another server runs the others; this one might have to kill one
         end
       end
 
