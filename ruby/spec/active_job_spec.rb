@@ -374,6 +374,16 @@ RSpec.describe "ActiveJob" do
     ActionMailer::MailDeliveryJob.queue_adapter = :inline if defined?(ActionMailer::MailDeliveryJob)
   end
 
+  it "R-JOB-8: serves the queue that a mailer has of its own" do
+    skip "Action Mailer is not installed" unless Gem::Specification.find_all_by_name("actionmailer").any?
+    require "action_mailer"
+    job_class
+    # As deliver_later_queue_name = "letters" does from Rails 7.1 on; before, the name is that of all mailers.
+    mailer = stub_const("LetterMailer", Class.new(ActionMailer::Base) { def self.deliver_later_queue_name = "letters" })
+    stub_const("HeirMailer", Class.new(mailer) { def self.deliver_later_queue_name = "cards" })
+    expect(Seriatim::ActiveJob.workers.map(&:queue_name)).to include("letters", "cards")
+  end
+
   # What ActiveJob::Continuation does when the adapter says that the server stops.
   it "R-JOB-9: runs a job that interrupted itself at a stop before the later ones of its id" do
     job = job_class do |number|

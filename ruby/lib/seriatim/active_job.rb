@@ -18,7 +18,7 @@ module Seriatim
     EnqueueError = ::ActiveJob.const_defined?(:EnqueueError) ? ::ActiveJob::EnqueueError : Class.new(Error)
 
     class << self
-      # The queues whose jobs a server runs. Not set: those of the job classes that are loaded, and that of Action Mailer. Name them
+      # The queues whose jobs a server runs. Not set: those of the job classes and mailers that are loaded. Name them
       # where a queue is chosen only when a job is enqueued (`queue_as { ... }`, `set(queue:)`) or retried (`retry_on ..., queue:`).
       # @return [Array<String>, nil]
       attr_reader :queues
@@ -126,7 +126,7 @@ module Seriatim
       def loaded_queues
         classes = ::ActiveJob::Base.descendants.select { |job_class| job_class.queue_adapter.is_a?(::ActiveJob::QueueAdapters::SeriatimAdapter) }
         names = classes.map { |job_class| own_queue(job_class) }.grep(String)
-        names << mail_queue if defined?(::ActionMailer::Base) && !classes.empty?
+        names.concat(mail_queues) if defined?(::ActionMailer::Base) && !classes.empty?
         names.uniq
       end
 
@@ -136,7 +136,10 @@ module Seriatim
         name.is_a?(Proc) && name.equal?(DEFAULT_NAME) ? job_class.queue_name_from_part(nil) : name
       end
 
-      def mail_queue = ::ActiveJob::Base.queue_name_from_part(::ActionMailer::Base.deliver_later_queue_name)
+      # From Rails 7.1 a mailer may have one of its own.
+      def mail_queues
+        [::ActionMailer::Base, *::ActionMailer::Base.descendants].map { |mailer| ::ActiveJob::Base.queue_name_from_part(mailer.deliver_later_queue_name) }
+      end
     end
 
     Workers.sources << method(:workers)
