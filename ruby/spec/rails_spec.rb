@@ -80,6 +80,13 @@ RSpec.describe "Rails", limit: 240 do
     expect(server.stop).to eq(0)
   end
 
+  it "R-JOB-8: runs the named queues of ActiveJob beside workers by name, without a class that is loaded" do
+    application(initializer: 'Seriatim.workers = ["RailsWorker"]', settings: "require 'active_job/railtie'\n  config.seriatim.active_job_queues = %w[orders]")
+    server = start
+    server.wait_for(/runs RailsWorker, orders on/)
+    expect(server.stop).to eq(0)
+  end
+
   it "boots from one file that loads Rails, and reads config.seriatim and the adapter of ActiveJob" do
     write("app.rb", <<~RUBY)
       require "logger"

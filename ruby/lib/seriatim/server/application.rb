@@ -43,11 +43,13 @@ module Seriatim
       railtie.enable(&block)
     end
 
-    # Loads all of a Rails application's code when nobody named the workers.
+    # Loads all of a Rails application's code when nobody named the workers, and ActiveJob in any case: its queues may be named, which
+    # takes effect when it is loaded, and beside the workers there may be no job class that loads it.
     def eager_load
-      return if Seriatim.workers_set? || !defined?(::Rails.application) || ::Rails.application.nil?
-
-      placing_errors { ::Rails.application.eager_load! }
+      placing_errors do
+        ::ActiveJob.const_get(:Base) if defined?(::ActiveJob::Base)
+        ::Rails.application.eager_load! unless Seriatim.workers_set? || !defined?(::Rails.application) || ::Rails.application.nil?
+      end
     end
 
     # Raises what the application raises again as an ApplicationError, whose message begins with its place.
