@@ -47,15 +47,18 @@ RSpec.describe "Rails around pushes and runs", limit: 240 do
       reports = []
       Rails.error.subscribe(Class.new { define_method(:report) { |error, handled:, severity:, context:, source: nil| reports << [error.message, handled, context.slice(:queue, :id, :ids, :retry_count), source] } }.new)
       raises = worker("Raises") { |_, _| raise "raised" }
+      missing = worker("Missing") { |_, _| raise NotImplementedError, "missing" }
       reported = worker("Reports", batch_size: 10) { |payloads, batch| batch.done("a"); batch.fail("b", IOError.new("failed b")); batch.fail("c", "text"); raise "rest" }
       raises.perform_async([{ id: 7 }])
+      missing.perform_async([{ id: 8 }])
       reported.shards_count = 1
       reported.perform_async(%w[a b c d e].map { |id| { id: id } })
-      run(raises, reported) { reports.size >= 3 }
+      run(raises, missing, reported) { reports.size >= 4 }
       answer reports.sort_by(&:first)
     RUBY
     expect(reports).to eq([
       ["failed b", false, { "queue" => "Reports", "id" => "b", "ids" => ["b"], "retry_count" => -1 }, "job.seriatim"],
+      ["missing", false, { "queue" => "Missing", "id" => "8", "ids" => ["8"], "retry_count" => -1 }, "job.seriatim"],
       ["raised", false, { "queue" => "Raises", "id" => "7", "ids" => ["7"], "retry_count" => -1 }, "job.seriatim"],
       ["rest", false, { "queue" => "Reports", "id" => "d", "ids" => %w[d e], "retry_count" => -1 }, "job.seriatim"]
     ])

@@ -142,6 +142,56 @@ RSpec.describe "Rails", limit: 240 do
     expect(wrapped).to eq([1])
   end
 
+  # What Rails is to a run and to retries_exhausted, with Rails.error, which came with Rails 7.0.
+  def with_rails_error
+    require "rails"
+    require "seriatim/rails"
+    reports = Thread::Queue.new
+    reporter = Object.new
+    reporter.define_singleton_method(:set_context) { |**fields| Thread.current[:reported] = fields.values_at(:ids, :retry_count) }
+    reporter.define_singleton_method(:report) { |error, handled:, **| reports << [error.class, handled, *Thread.current[:reported]] }
+    allow(Rails).to receive(:error).and_return(reporter)
+    application = Struct.new(:reloader).new(Class.new { def self.wrap(**) = yield })
+    yield Seriatim::Rails::Reloader.new(application), reports
+  end
+
+  it "R-RAILS-5: gives errors that are no StandardError to Rails.error, but not what ends the process" do
+    with_rails_error do |reloader, reports|
+      Seriatim.server_middlewares = [reloader]
+      work = worker("Missing", max_retry_count: 0, batch_size: 1) do |payloads, _|
+        raise({ "1" => NotImplementedError, "2" => SystemExit, "3" => Interrupt }.fetch(payloads.keys.first), "no")
+      end
+      %w[1 2 3].each { |id| work.perform_async([{ id: id }]) }
+      serve(work)
+      runs(work, 3)
+      drained(work)
+      expect { reloader.around_exhausted(work, [["4", 1, 0]]) { raise LoadError, "no" } }.to raise_error(LoadError)
+      expect(Array.new(reports.size) { reports.pop }).to eq([[NotImplementedError, false, ["1"], -1], [LoadError, false, ["4"], 0]])
+    end
+  end
+
+  it "R-RAILS-5: gives an error of a job of ActiveJob that is no StandardError to Rails.error" do
+    skip "ActiveJob is not installed" unless Gem::Specification.find_all_by_name("activejob").any?
+    require "active_job/queue_adapters/seriatim_adapter"
+    ActiveJob::Base.logger = Logger.new(nil)
+    job = stub_const("MissingJob", Class.new(ActiveJob::Base) do
+      self.queue_adapter = :seriatim
+      queue_as "missing"
+      ordered_by { "a" }
+      def perform = raise(NotImplementedError)
+    end)
+    with_rails_error do |reloader, reports|
+      Seriatim.server_middlewares = [Seriatim::Rails.reloader = reloader]
+      job.perform_later
+      work = Seriatim::ActiveJob.queue("missing")
+      serve(work)
+      drained(work)
+      expect(Array.new(reports.size) { reports.pop }).to eq([[NotImplementedError, false, ["a"], -1]])
+    end
+  ensure
+    Seriatim::Rails.reloader = nil if Seriatim.const_defined?(:Rails, false)
+  end
+
   it "R-RAILS-6: gives each process a database connection of its own" do
     skip "ActiveRecord with sqlite3 is not installed" unless %w[activerecord sqlite3].all? { |name| Gem::Specification.find_all_by_name(name).any? }
 

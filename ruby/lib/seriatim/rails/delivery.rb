@@ -49,9 +49,21 @@ module Seriatim
 
       # In a test mode the caller goes on in this thread afterwards, with the attributes that it had.
       def reloaded(&block)
-        return @app.reloader.wrap(**@source, &block) unless Seriatim.const_defined?(:Testing, false) && Testing.current
+        code = -> { reporting(&block) }
+        return @app.reloader.wrap(**@source, &code) unless Seriatim.const_defined?(:Testing, false) && Testing.current
 
-        FreshAttributes.call { @app.reloader.wrap(**@source, &block) }
+        FreshAttributes.call { @app.reloader.wrap(**@source, &code) }
+      end
+
+      # Rails' reloader reports what is a StandardError, and not a missing method of an interface or a file that cannot be loaded. What
+      # ends the process on purpose is no error.
+      def reporting
+        yield
+      rescue StandardError, SystemExit, SignalException
+        raise
+      rescue Exception => e # rubocop:disable Lint/RescueException
+        errors&.report(e, handled: false, **@source)
+        raise
       end
 
       def reported(worker, batch, &block)
@@ -60,11 +72,11 @@ module Seriatim
         report_failures(worker, batch) if batch.outcomes?
       end
 
-      # Rails' reloader reports what leaves it, with the context that is set then.
+      # What leaves it is reported with the context that is set then.
       def observed(worker, batch)
         error_context(worker, batch, batch.ids)
         yield
-      rescue StandardError
+      rescue Exception # rubocop:disable Lint/RescueException
         error_context(worker, batch, batch.ids.reject { |id| batch.outcome(id) })
         raise
       end
