@@ -121,6 +121,41 @@ RSpec.describe "pushes after the commit" do
     expect { transaction { queue.perform_async_after_commit([{ payload: 1 }]) } }.to raise_error(Seriatim::Invalid, /id/)
   end
 
+  # A class of ActiveJob with the setting that Rails has from 7.2 on.
+  def job_class(name, waits)
+    stub_const(name, Class.new(ActiveJob::Base) do
+      queue_as "jobs"
+      ordered_by { 1 }
+      attr_accessor :successfully_enqueued
+      alias_method :successfully_enqueued?, :successfully_enqueued
+      define_singleton_method(:enqueue_after_transaction_commit) { waits }
+    end)
+  end
+
+  it "R-JOB-5: enqueues many jobs after the commit where their class says so, and in their order without a transaction" do
+    skip "ActiveJob is not installed" unless Gem::Specification.find_all_by_name("activejob").any?
+    require "active_job/queue_adapters/seriatim_adapter"
+    adapter = ActiveJob::QueueAdapters::SeriatimAdapter.new
+    settings = [true, :always, :default, false, :never]
+    jobs = -> { settings.map { |waits| job_class("Waits#{waits.to_s.capitalize}Job", waits).new } }
+    enqueued = -> { waiting(Seriatim::ActiveJob.queue("jobs")).values.flatten.map { |job| job["job_class"][/Waits(.*)Job/, 1] } }
+    transaction { adapter.enqueue_all(jobs.call) && rollback }
+    expect(enqueued.call).to eq(%w[False Never])
+    transaction do
+      expect(adapter.enqueue_all(jobs.call)).to eq(5)
+      expect(enqueued.call).to eq(%w[False Never] * 2)
+    end
+    expect(enqueued.call).to eq((%w[False Never] * 2) + %w[True Always Default])
+    mixed = jobs.call.values_at(3, 0, 4, 1)
+    expect(adapter.enqueue_all(mixed)).to eq(4)
+    expect(enqueued.call.last(4)).to eq(%w[False True Never Always])
+    expect(mixed.map(&:provider_job_id)).to all(start_with("jobs:"))
+    Seriatim.redis = "redis://127.0.0.1:1"
+    Seriatim.push_timeout = 0.5
+    expect { adapter.enqueue_all([mixed[1]]) }.to raise_error(Seriatim::Error)
+    expect(mixed[1].successfully_enqueued).to be(false)
+  end
+
   def waiting(of) = of.queries.range_by_id("-", "+").to_h { |row| [row[:id], row[:payloads].map(&:first)] }
 
   it "R-RAILS-8: refuses at the call what a push refuses, and so rolls the transaction back" do

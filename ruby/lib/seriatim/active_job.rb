@@ -12,7 +12,8 @@ module Seriatim
     LOCK = Mutex.new
     FAR = 100_000 # rows: the most that a query gives
     DEFAULT_NAME = ::ActiveJob::Base.queue_name # a Proc: what classes without queue_as have
-    private_constant :LOCK, :FAR, :DEFAULT_NAME
+    WAITING = [true, :always, :default].freeze # values of enqueue_after_transaction_commit; Rails 7.2 has the words
+    private_constant :LOCK, :FAR, :DEFAULT_NAME, :WAITING
 
     # Of a queue with on_waiting :reject or :unique, whose id waits. Rails has a class for it since 7.0.
     EnqueueError = ::ActiveJob.const_defined?(:EnqueueError) ? ::ActiveJob::EnqueueError : Class.new(Error)
@@ -72,7 +73,9 @@ module Seriatim
       def enqueue_all(jobs)
         retried, others = jobs.partition { |job| Run.current&.takes_over?(job, job.scheduled_at&.to_f) }
         retried.each { |job| job.successfully_enqueued = true }
-        others.group_by(&:queue_name).each { |name, some| push(queue(name), some, some.map { |job| job.scheduled_at&.to_f }) }
+        others.chunk_while { |job, following| waits?(job) == waits?(following) }.each do |some|
+          waits?(some.first) ? push_after_commit(some) : push_all(some)
+        end
         jobs.count(&:successfully_enqueued?)
       end
 
@@ -85,6 +88,22 @@ module Seriatim
       def workers = (queues || loaded_queues).map { |name| queue(name) }
 
       private
+
+      # Is it to be enqueued after the commit? Before 8.2 Rails asks it for perform_later alone.
+      def waits?(job) = job.class.respond_to?(:enqueue_after_transaction_commit) && WAITING.include?(job.class.enqueue_after_transaction_commit)
+
+      # At once where there is no transaction. Else it says of the jobs what perform_later says.
+      def push_after_commit(jobs)
+        jobs.each { |job| job.successfully_enqueued = true }
+        Seriatim.after_commit do
+          jobs.each { |job| job.successfully_enqueued = false }
+          push_all(jobs)
+        end
+      end
+
+      def push_all(jobs)
+        jobs.group_by(&:queue_name).each { |name, some| push(queue(name), some, some.map { |job| job.scheduled_at&.to_f }) }
+      end
 
       def push(worker, jobs, timestamps)
         rows = jobs.zip(timestamps).map do |job, at|
