@@ -85,6 +85,18 @@ module Seriatim
     Testing.start(mode, &block)
   end
 
+  # Loads Seriatim::ActiveJob where it is named first, as in an initializer of Rails. An autoload would be in
+  # the way of those who require it by its file, as the adapter does.
+  # @api private
+  def self.const_missing(name)
+    return super unless name == :ActiveJob
+
+    require "active_job"
+    ::ActiveJob.const_get(:Base) # first: its load hooks need all of Seriatim::ActiveJob
+    require "seriatim/active_job"
+    const_get(name)
+  end
+
   reset_settings
 end
 

@@ -21,11 +21,6 @@ class ShopApplication < Rails::Application
   config.active_job.queue_adapter = :seriatim
 end
 
-class ApplicationRecord < ActiveRecord::Base
-  self.abstract_class = true
-end
-class User < ApplicationRecord; end
-
 class SessionsController < ActionController::Base
   def create
     session[:user_id] = params[:id]
@@ -36,6 +31,12 @@ end
 Rails.application.routes.append { get "login" => "sessions#create" }
 ENV["DATABASE_URL"] = "sqlite3:#{File.join(Dir.pwd, "shop.sqlite3")}"
 Rails.application.initialize!
+
+# Not before: an application loads its models after its initializers.
+class ApplicationRecord < ActiveRecord::Base
+  self.abstract_class = true
+end
+class User < ApplicationRecord; end
 
 ActiveRecord::Schema.verbose = false
 unless ActiveRecord::Base.connection.table_exists?(:users)
