@@ -82,8 +82,11 @@ int srt_operator_is_never(const srt_token *us); /* a time that no shard will see
  */
 int srt_query_begin(seriatim_client *c, size_t queue, const seriatim_query *query, const srt_target *after,
                     int64_t most_bytes);
-/* 1: there may be more behind the last record, whose key is *key. */
-int srt_query_more(const seriatim_client *c, int64_t *key);
+/*
+ * Behind which key and id there may be more: those of the last id of the page as it was listed, whatever has become of
+ * it since. NULL: the page is the last one.
+ */
+const srt_target *srt_query_more(const seriatim_client *c);
 /* The result, once, in memory that the arena takes over. */
 const seriatim_record *srt_query_keep(seriatim_client *c, srt_arena *arena, size_t *count);
 

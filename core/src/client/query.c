@@ -365,13 +365,10 @@ const seriatim_record *seriatim_query_result(const seriatim_client *c, size_t *c
     return q ? q->records : NULL;
 }
 
-int srt_query_more(const seriatim_client *c, int64_t *key)
+const srt_target *srt_query_more(const seriatim_client *c)
 {
     const query_state *q = query_of(c);
-    if (!q || !q->records || q->found_count == 0 || q->count < q->limit)
-        return 0;
-    *key = q->found[q->reverse ? 0 : q->found_count - 1].key;
-    return 1;
+    return q && q->records && q->is_full ? &q->last : NULL;
 }
 
 const seriatim_record *srt_query_keep(seriatim_client *c, srt_arena *arena, size_t *count)

@@ -15,6 +15,7 @@ static void query_reset(query_state *q)
     srt_arena_reset(&q->memory);
     srt_arena_reset(&q->results);
     q->count = q->open = q->found_count = 0;
+    q->is_full = 0;
     q->bytes = 0;
     q->records = NULL;
 }
@@ -142,12 +143,23 @@ int srt_query_ask_records(seriatim_client *c, query_state *q, size_t first, size
     return srt_client_send(c, r);
 }
 
+/* To be called before the candidates are ordered by shard, which drops all but one of an id that two shards have. */
+static void query_note_last(query_state *q)
+{
+    q->is_full = q->count >= q->limit;
+    if (q->is_full)
+        q->last = q->candidates[q->reverse ? 0 : q->count - 1];
+}
+
 int srt_query_fetch(seriatim_client *c, query_state *q)
 {
     size_t first, n;
     int status = SERIATIM_OK;
-    if (!srt_query_is_fetch(q) && srt_query_cut(q) != SERIATIM_OK)
-        return srt_operator_nomem(c);
+    if (!srt_query_is_fetch(q)) {
+        if (srt_query_cut(q) != SERIATIM_OK)
+            return srt_operator_nomem(c);
+        query_note_last(q);
+    }
     if (q->kind == SERIATIM_RANGE_BY_DELIVER_AT)
         return srt_query_read_scheduled(c, q);
     q->count = q->queue->shards_count ? srt_targets_route(q->candidates, q->count, q->queue->shards_count) : 0;

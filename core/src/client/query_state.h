@@ -47,7 +47,9 @@ typedef struct query_state {
     srt_arena memory; /* the candidates' ids */
     srt_target *candidates;
     size_t count, cap;
-    size_t open; /* requests of the present phase */
+    size_t open;     /* requests of the present phase */
+    int is_full;     /* as many candidates as the limit were listed */
+    srt_target last; /* the last of these as it was listed: what is read afterwards may have changed */
 
     srt_arena results;
     query_found *found;

@@ -205,11 +205,10 @@ int srt_web_records_next(seriatim_client *c, srt_web *w)
 
 /* ---- The answer ---------------------------------------------------------------------------- */
 
-static void records_write_next(seriatim_client *c, const srt_web_scan *scan, const seriatim_record *last,
-                               srt_web_out *out)
+static void records_write_next(seriatim_client *c, const srt_web_scan *scan, srt_web_out *out)
 {
+    const srt_target *last;
     srt_bytes text;
-    int64_t key;
     if (scan) {
         if (scan->next.data)
             srt_web_text(out, "cursor", scan->next.data, scan->next.len);
@@ -217,12 +216,13 @@ static void records_write_next(seriatim_client *c, const srt_web_scan *scan, con
             srt_web_null(out, "cursor");
         return;
     }
-    if (!last || !srt_query_more(c, &key)) {
+    last = srt_query_more(c);
+    if (!last) {
         srt_web_null(out, "cursor");
         return;
     }
     srt_bytes_init(&text, out->body->mem);
-    srt_web_cursor_of(&text, key, last->id, last->id_len);
+    srt_web_cursor_of(&text, last->key, last->id, last->len);
     out->body->failed |= text.failed;
     srt_web_text(out, "cursor", text.data ? text.data : "", text.failed ? 0 : text.len);
     srt_bytes_free(&text);
@@ -234,7 +234,7 @@ void srt_web_records_write(seriatim_client *c, srt_web *w, srt_web_out *out)
     size_t count, i;
     const seriatim_record *records = seriatim_query_result(c, &count);
     srt_json_begin_object(&out->json);
-    records_write_next(c, scan, count ? &records[count - 1] : NULL, out);
+    records_write_next(c, scan, out);
     srt_web_bool(out, "exact", !scan || (scan->seen >= scan->total && scan->complete));
     srt_web_int(out, "of", scan ? scan->total : (int64_t)count);
     srt_web_key(out, "records");

@@ -71,26 +71,20 @@ int srt_web_scheduled_next(seriatim_client *c, srt_web *w)
     return status == SERIATIM_OK ? srt_web_on_queue(c, w, scheduled_begin) : status;
 }
 
-/* The cursor behind the last record; data NULL: nothing follows, or there is no memory, so the body fails. */
-static seriatim_text scheduled_cursor(seriatim_client *c, srt_web *w, srt_web_out *out, const seriatim_record *last)
+/* The cursor of the next page; data NULL: nothing follows, or there is no memory, so the body fails. */
+static seriatim_text scheduled_cursor(seriatim_client *c, srt_web *w, srt_web_out *out)
 {
+    const srt_target *last = srt_query_more(c);
     seriatim_text cursor = {NULL, 0};
-    srt_bytes name, text;
-    char stamp[SCHEDULED_STAMP];
-    int64_t key;
-    if (!last || !srt_query_more(c, &key))
+    srt_bytes text;
+    if (!last)
         return cursor;
-    srt_bytes_init(&name, w->mem);
     srt_bytes_init(&text, w->mem);
-    srt_number_pack(stamp, last->scheduled->payload.stamp);
-    srt_bytes_add(&name, stamp, sizeof stamp);
-    srt_bytes_add(&name, last->id, last->id_len);
-    srt_web_cursor_of(&text, key, name.data, name.failed ? 0 : name.len);
-    if (!name.failed && !text.failed)
+    srt_web_cursor_of(&text, last->key, last->id, last->len);
+    if (!text.failed)
         cursor.data = srt_arena_copy(&w->memory, text.data, text.len);
     cursor.len = text.len;
     out->body->failed |= !cursor.data;
-    srt_bytes_free(&name);
     srt_bytes_free(&text);
     return cursor;
 }
@@ -100,7 +94,7 @@ void srt_web_scheduled_write(seriatim_client *c, srt_web *w, srt_web_out *out)
     size_t count;
     const seriatim_record *records = seriatim_query_result(c, &count);
     srt_json_begin_object(&out->json);
-    srt_web_write_cursor(out, scheduled_cursor(c, w, out, count ? &records[count - 1] : NULL));
+    srt_web_write_cursor(out, scheduled_cursor(c, w, out));
     srt_web_key(out, "payloads");
     srt_web_write_payloads(out, w->worker, records, count);
     srt_json_end_object(&out->json);
