@@ -133,6 +133,8 @@ static void test_r_web_5_actions_answer_with_their_outcome(void **state)
     assert_int_equal(ask("POST", "/api/web/Q/pause", "{\"ids\":[]}"), 400);
     assert_int_equal(ask("POST", "/api/web/Q/park", "{\"ids\":[\"\"]}"), 400);
     assert_int_equal(ask("POST", "/api/web/Q/park", "{\"ids\":[null]}"), 400);
+    assert_int_equal(ask("POST", "/api/web/Q/park", "{\"ids\":[{\"base64\":\"UQ==x\"}]}"), 400);
+    shows("\\\"ids\\\"");
     assert_int_equal(ask("POST", "/api/web/Q/park", "{\"ids\":"), 400);
     assert_int_equal(ask("POST", "/api/web/Q/park", "[]"), 400);
     assert_int_equal(ask("POST", "/api/web/Q/park", "{\"other\":1}"), 400);

@@ -164,6 +164,35 @@ static void test_bytes_travel_as_base64(void **state)
     shows("\"payloads\":[\"AAE=\"]");
 }
 
+/* What is no base64 as a whole is not taken for what it begins with. */
+static void test_broken_base64_is_refused(void **state)
+{
+    static const char *const broken[] = {"QQ==Qg==", "QUJDR", "QQ==x", "QQ=", "QQ===", "QUJD=", "=", "====", "Q?"};
+    static const char *const whole[] = {"QQ==", "QQ", "QUI=", "QUI", "QUJD", "_-8"};
+    char body[200];
+    size_t i;
+    (void)state;
+    open_consumer();
+    push_text("Q", "other", "1", 1000);
+    for (i = 0; i < sizeof broken / sizeof *broken; i++) {
+        snprintf(body, sizeof body, "{\"queue\":\"Q\",\"raw\":true,\"jobs\":[{\"id\":1,\"payload\":\"%s\"}]}",
+                 broken[i]);
+        if (consume("push", body) != 400)
+            fail_msg("%s: %s", broken[i], browser.text);
+        shows("jobs[0]: payload must be a text of base64");
+        snprintf(body, sizeof body, "{\"queue\":\"Q\",\"jobs\":[{\"id\":{\"base64\":\"%s\"},\"payload\":1}]}",
+                 broken[i]);
+        if (consume("push", body) != 400)
+            fail_msg("%s: %s", broken[i], browser.text);
+        shows("jobs[0]: id must be {\\\"base64\\\": ");
+    }
+    for (i = 0; i < sizeof whole / sizeof *whole; i++) {
+        snprintf(body, sizeof body, "{\"queue\":\"Q\",\"raw\":true,\"jobs\":[{\"id\":1,\"payload\":\"%s\"}]}",
+                 whole[i]);
+        succeeds("push", body);
+    }
+}
+
 static void test_stored_json_is_delivered_unchanged(void **state)
 {
     static const char *const texts[] = {"{\"user\":12345678901234567890,\"price\":1.10}",
@@ -530,6 +559,7 @@ int main(void)
         cmocka_unit_test(test_a_queue_that_does_not_exist_is_not_made),
         cmocka_unit_test(test_queues_are_popped_in_their_order),
         cmocka_unit_test(test_bytes_travel_as_base64),
+        cmocka_unit_test(test_broken_base64_is_refused),
         cmocka_unit_test(test_stored_json_is_delivered_unchanged),
         cmocka_unit_test(test_floats_beyond_int64_are_pushed),
         cmocka_unit_test(test_each_result_is_reported_once),

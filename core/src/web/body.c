@@ -25,18 +25,21 @@ int srt_web_request_unbase64(srt_web *w, const srt_json_token *t, seriatim_text 
 {
     char *out = srt_arena_alloc(&w->memory, t->len + 1);
     unsigned bits = 0, have = 0;
-    size_t i, n = 0;
+    size_t i, n = 0, digits;
+    int value;
     if (!out)
         return SERIATIM_NOMEM;
-    for (i = 0; i < t->len && t->text[i] != '='; i++) {
-        int value = base64_value(t->text[i]);
-        if (value < 0)
-            return SERIATIM_INVALID;
+    for (i = 0; i < t->len && (value = base64_value(t->text[i])) >= 0; i++) {
         bits = bits << 6 | (unsigned)value;
         have += 6;
         if (have >= 8)
             out[n++] = (char)(bits >> (have -= 8) & 255);
     }
+    digits = i;
+    while (i < t->len && t->text[i] == '=')
+        i++;
+    if (i < t->len || digits % 4 == 1 || i - digits > 2 || (i > digits && i % 4 != 0))
+        return SERIATIM_INVALID;
     text->data = out;
     text->len = n;
     return SERIATIM_OK;

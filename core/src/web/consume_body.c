@@ -296,7 +296,13 @@ static int body_job_id(consume_body *b, const srt_json_token *t, seriatim_job *j
     job->id = id.data;
     job->id_len = id.len;
     b->no_memory |= status == SERIATIM_NOMEM;
-    return status == SERIATIM_OK || (status == SERIATIM_INVALID && body_refuse(b, "id", "a text or a whole number"));
+    if (status != SERIATIM_INVALID)
+        return status == SERIATIM_OK;
+    if (t->type != SRT_JSON_BEGIN_OBJECT)
+        return body_refuse(b, "id", "a text or a whole number");
+    srt_web_refuse(b->w, 400, "%sid must be {\"base64\": \"...\"}, with a text of base64, if it is an object",
+                   b->where);
+    return 0;
 }
 
 /* Of a JSON object: is each member a text? */

@@ -24,7 +24,7 @@ int srt_web_request_read_params(srt_web *w, seriatim_text query);
 
 /* ---- body.c ---------------------------------------------------------------------------------- */
 
-/* The bytes of a text of base64. OK, INVALID or NOMEM. */
+/* The bytes of a text of base64, whose padding may be absent as a whole. OK, INVALID or NOMEM. */
 int srt_web_request_unbase64(srt_web *w, const srt_json_token *t, seriatim_text *text);
 /* One id, which `t` begins: a text, a whole number, or {"base64": text}. OK, INVALID or NOMEM. */
 int srt_web_request_read_id(srt_web *w, srt_json_reader *r, const srt_json_token *t, seriatim_text *id);
