@@ -81,6 +81,18 @@ static void test_d13_a_report_names_action_role_ids_and_outcome(void **state)
     told("pause by nobody: queue \"Q\": 401 a token is needed");
 }
 
+/* Most hosts refuse it before the core sees it, so that nobody is told of it there. */
+static void test_d13_a_body_that_is_too_long_is_not_reported(void **state)
+{
+    static char body[SERIATIM_WEB_MAX_BODY + 2];
+    (void)state;
+    open_browser();
+    push_two();
+    memset(body, ' ', sizeof body - 1);
+    assert_int_equal(ask("POST", "/api/web/Q/delete", body), 413);
+    assert_null(seriatim_web_change_of(browser.client));
+}
+
 /* Nothing of an id can end the line, turn the terminal or hide. */
 static void test_d13_hostile_ids_are_escaped_in_reports(void **state)
 {
@@ -134,6 +146,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_d13_the_host_is_told_of_every_change),
         cmocka_unit_test(test_d13_a_report_names_action_role_ids_and_outcome),
+        cmocka_unit_test(test_d13_a_body_that_is_too_long_is_not_reported),
         cmocka_unit_test(test_d13_hostile_ids_are_escaped_in_reports),
         cmocka_unit_test(test_d13_a_broken_off_change_is_reported_as_unknown),
     };

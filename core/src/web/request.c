@@ -108,6 +108,7 @@ int srt_web_read(srt_web *w, const seriatim_web_settings *s, const seriatim_web_
         return SERIATIM_OK;
     if (request->body.data && request->body.len > SERIATIM_WEB_MAX_BODY) {
         srt_web_refuse(w, 413, "the body is longer than %d bytes", SERIATIM_WEB_MAX_BODY);
+        w->route = NULL; /* nothing is told of it: most hosts refuse such a body before the core sees it */
         return SERIATIM_OK;
     }
     status = request_keep_workers(w, s);
