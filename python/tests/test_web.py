@@ -1067,3 +1067,30 @@ def test_d9_the_connection_whose_request_is_awaited_for_longest_gives_way_to_a_n
         slow.send("Host: localhost\r\n\r\n")
         assert slow.answer() == "/slow"
         assert [first.ask("/kept"), kept.ask("/kept")] == ["/kept", "/kept"]
+
+
+def test_d9_an_answer_that_is_taken_too_slowly_ends_the_connection(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    monkeypatch.setattr(stand_alone, "SECONDS", 0.5)
+    monkeypatch.setattr(stand_alone, "IDLE_SECONDS", 3600.0)
+    length = 64 << 20  # more than the two sockets hold
+    begun = threading.Event()
+
+    def app(environ: Any, start_response: Any) -> list[bytes]:
+        start_response("200 OK", [("content-length", str(length))])
+        begun.set()
+        return [bytes(length)]
+
+    server = stand_alone.WebServer(socket.create_server(("127.0.0.1", 0)), app)
+    server.start()
+    with ExitStack() as stack:
+        stack.callback(server.stop, 1)
+        visitor = Visitor(stack, server.server_port)
+        visitor.send("GET / HTTP/1.1\r\nHost: localhost\r\n\r\n")
+        assert begun.wait(60)
+        time.sleep(2)
+        visitor.connection.settimeout(20)
+        received = 0
+        while more := visitor.connection.recv(1 << 20):
+            received += len(more)
+        assert 0 < received < length
+    assert "Traceback" not in capsys.readouterr().err

@@ -50,6 +50,13 @@ class Input(socket.SocketIO):
 class Answering(ServerHandler):
     server_software = "seriatim"
     http_version = "1.1"
+    request_handler: Exchange
+
+    def handle_error(self) -> None:
+        """Whatever of an answer is missing, another one must not follow. A client that was too slow or has gone is no error."""
+        self.request_handler.close_connection = True
+        if not isinstance(sys.exc_info()[1], OSError):
+            super().handle_error()
 
 
 class Exchange(WSGIRequestHandler):
@@ -141,7 +148,7 @@ class Exchange(WSGIRequestHandler):
 
     def _answer(self, body: bytes) -> None:
         answering = Answering(io.BytesIO(body), self.wfile, self.get_stderr(), self.get_environ(), multithread=True)
-        answering.request_handler = self  # type: ignore[attr-defined]
+        answering.request_handler = self
         answering.run(self.server.app)
 
     def _linger(self) -> None:
