@@ -15,6 +15,7 @@ RSpec.describe "seriatim web", limit: 120 do
   let(:queue) { worker("Web", shards_count: 2) }
 
   def status(port, bytes) = raw(port, bytes)[%r{\AHTTP/1\.1 (\d+) }, 1].to_i
+  def consumer(port) = { "Content-Type" => "application/json", "Origin" => "http://127.0.0.1:#{port}" }
   def request(path, *fields) = "GET #{path} HTTP/1.1\r\n#{["Host: localhost", "Connection: close", *fields].join("\r\n")}\r\n\r\n"
 
   it "serves page and API, acts, and ends at TERM and INT" do
@@ -110,6 +111,17 @@ RSpec.describe "seriatim web", limit: 120 do
       File.write(File.join(dir, "app.rb"), "require 'seriatim'\nSeriatim::Web.configure { |web| web.title = 'Ours' }\n")
       served("--port", "0", "-r", File.join(dir, "app.rb")) do |_, port|
         expect(JSON.parse(Net::HTTP.new("127.0.0.1", port).get("/api/web/dashboard").body)["title"]).to eq("Ours")
+      end
+    end
+  end
+
+  it "R-HTTP-7 lets as many pops wait as the application configured" do
+    queue.perform_async([{ id: "later", delay: 600 }])
+    Dir.mktmpdir do |dir|
+      File.write(File.join(dir, "app.rb"), "require 'seriatim'\nSeriatim::Web.configure { |web| web.polls = 1 }\n")
+      served("--port", "0", "--consume", "-r", File.join(dir, "app.rb")) do |_, port|
+        pop = -> { Net::HTTP.new("127.0.0.1", port).post("/api/v1/consume/pop", JSON.generate(queues: ["Web"], wait: 3), consumer(port)).code }
+        expect(Array.new(2) { Thread.new(&pop) }.map(&:value)).to contain_exactly("204", "503")
       end
     end
   end

@@ -27,7 +27,7 @@ module Seriatim
     ROLES = { nil => 0, viewer: 1, operator: 2, admin: 3, consumer: 4 }.freeze
 
     # end of definitions
-    SETTINGS = { title: "Seriatim", read_only: false, role: nil, redact: nil, audit: nil, hosts: [], token: nil, consume: false, polls: 2 }.freeze
+    SETTINGS = { title: "Seriatim", read_only: false, role: nil, redact: nil, audit: nil, hosts: [], token: nil, consume: false, polls: nil }.freeze
     HEADERS = {
       "content-type" => "application/json", "cache-control" => "no-store", "x-content-type-options" => "nosniff",
       "content-security-policy" => "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src 'self' data:; " \
@@ -37,7 +37,8 @@ module Seriatim
     LIVEZ = "/livez"
     PROBES = [LIVEZ, "/readyz"].freeze # open to all: nobody is asked for a role
     CONSUME = "/api/v1/consume/"
-    private_constant :MAX_BODY, :READ_SECONDS, :ROLES, :SETTINGS, :HEADERS, :LIVEZ, :PROBES, :CONSUME
+    POLLS = 2 # pops that may wait at once, where each takes a thread of the server
+    private_constant :MAX_BODY, :READ_SECONDS, :ROLES, :SETTINGS, :HEADERS, :LIVEZ, :PROBES, :CONSUME, :POLLS
 
     class << self
       # Yields the settings of `Seriatim::Web` itself, with which every later {#initialize new} one begins.
@@ -116,16 +117,21 @@ module Seriatim
     # @return [Boolean]
     attr_reader :consume
 
-    # How many pops may wait at the same time, each of which takes a thread of the server; more are answered with 503. 2.
+    # How many pops may wait at the same time, each of which takes a thread of the server; more are answered with 503. 2, and 1,000 in
+    # `seriatim web`, where a waiting pop takes none.
     # @return [Integer]
-    attr_reader :polls
+    def polls = polls_or(POLLS)
+
+    # @api private
+    # @return [Integer] the default of the host if the application has set none
+    def polls_or(default) = @polls || default
 
     # @param settings [Hash] title, read_only, role, redact, audit, hosts, token, consume, polls; the rest as `configure` left it
     def initialize(**settings)
       unknown = settings.keys - SETTINGS.keys
       raise Invalid, "unknown setting #{unknown.join(", ")}; there are #{SETTINGS.keys.join(", ")}" unless unknown.empty?
 
-      base = Web.const_defined?(:MAIN) ? SETTINGS.to_h { |name, _| [name, MAIN.public_send(name)] } : SETTINGS
+      base = Web.const_defined?(:MAIN) ? SETTINGS.to_h { |name, _| [name, MAIN.instance_variable_get(:"@#{name}")] } : SETTINGS
       base.merge(settings).each { |name, value| public_send(:"#{name}=", value) }
     end
 
@@ -162,7 +168,7 @@ module Seriatim
     end
 
     def polls=(count)
-      @polls = Validate.integer("polls", count, 1..1000)
+      @polls = count && Validate.integer("polls", count, 1..1000)
     end
 
     # @param env [Hash] Rack's
@@ -197,11 +203,11 @@ module Seriatim
     end
 
     def poll(request, began, noted)
-      Pool.web_polls(self, @polls).with(0) do |connection|
+      Pool.web_polls(self, polls).with(0) do |connection|
         connection.web(settings, [*request, 0, monotonic_ms - began], @redact, load_error, noted, limit: nil).first(3)
       end
     rescue PoolTimeout
-      status, headers, (body,) = Web.too_many_polls(@polls)
+      status, headers, (body,) = Web.too_many_polls(polls)
       [status, headers, body]
     end
 

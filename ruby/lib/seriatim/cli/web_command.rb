@@ -12,7 +12,7 @@ module Seriatim
     class WebCommand
       BIND = "127.0.0.1"
       PORT = 9292
-      POLLS = 1000 # pops that may wait at once
+      POLLS = 1000 # pops that may wait at once, unless the application has set polls
       LOCAL_HOSTS = %w[localhost 127.0.0.1 [::1]].freeze
       private_constant :BIND, :PORT, :POLLS, :LOCAL_HOSTS
 
@@ -30,7 +30,7 @@ module Seriatim
         listener = open
         PrivateRedis.url if RedisUrl.none?
         web = app
-        server = Web::StandAlone.new(listener, web, web.consume ? POLLS : 0).start
+        server = Web::StandAlone.new(listener, web, web.consume ? web.polls_or(POLLS) : 0).start
         announce(listener)
         serve(server)
       ensure
