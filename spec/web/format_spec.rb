@@ -30,3 +30,36 @@ RSpec.describe "durations", mount: House::MOUNTS.keys.first do
     expect(formatted("sentence", *said.keys)).to eq(said.values)
   end
 end
+
+# What core/web/pages/paging.js makes of what is entered in a field for a time.
+RSpec.describe "entered times", mount: House::MOUNTS.keys.first do
+  after { browser.time_zone("") }
+
+  it "are of the hour that the field showed if the clock repeats that hour" do
+    browser.time_zone("Europe/Berlin")
+    open("search")
+    browser.waited("a page") { browser.there?("main h1") }
+    first, second = [0, 1].map { |hour| Time.utc(2026, 10, 25, hour, 30).to_i } # both are 02:30 there
+    entered = {
+      ["2026-10-25T02:30:00", nil] => first, ["2026-10-25T02:30:00", first] => first, ["2026-10-25T02:30:00", second] => second,
+      ["2026-10-25T02:45", second + 0.5] => second + 900, ["2026-10-25T02:00", second] => second - 1800, ["2026-10-25T01:30:00", second] => first - 3600,
+      ["2026-10-25T03:30:00", second] => second + 3600, ["2026-10-24T02:30:00", second] => first - 86_400
+    }
+    found = browser.value("import([...document.scripts].at(-1).src.replace('app/app.js', 'pages/paging.js')).then((m) => arguments[0].map(([value, shown]) => m.timeOf(value, shown)))", entered.keys)
+    expect(found).to eq(entered.values)
+  end
+
+  it "leave a payload where it was if the time is not changed, in the second of two equal hours too" do
+    queue = House.queue
+    last = Time.utc(Time.now.year + 1, 10, 31) # of October; on its last Sunday 01:30 UTC is the second 02:30 in Berlin
+    second = (last - (last.wday * 86_400) + 5400).to_i
+    handle, = live[queue].perform_async([{ id: "a", payload: "x", deliver_at: second }]).handles
+    browser.time_zone("Europe/Berlin")
+    open("scheduled", queue: queue)
+    browser.press("Reschedule", within: row(handle))
+    browser.waited("a field") { browser.value("document.querySelector('dialog input')?.value")&.include?("T02:30") }
+    browser.click("dialog [type=submit]")
+    shows("Payload rescheduled.") { told }
+    expect(live[queue].queries.range_by_deliver_at("-inf", "+inf").map { |payload| payload[:deliver_at] }).to eq([second])
+  end
+end

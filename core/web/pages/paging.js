@@ -83,10 +83,18 @@ export function boundField(kind, from, show) {
 
 export const nowInSeconds = () => Math.round(now());
 
-/** Of Unix seconds: the value of a datetime-local field; empty if that is no time. timeOf: the way back. */
+/** Of Unix seconds: the value of a datetime-local field; empty if that is no time. */
 export function localTime(seconds) {
   const date = new Date(Number(seconds) * 1000);
   return Number.isNaN(date.getTime()) ? "" : new Date(date.getTime() - date.getTimezoneOffset() * 60_000).toISOString().slice(0, 19);
 }
 
-export const timeOf = (value) => Math.round(new Date(value).getTime() / 1000);
+const firstTimeOf = (value) => Math.round(new Date(value).getTime() / 1000);
+
+/** Of the value of a field: Unix seconds. If the clock repeats an hour, they are of the first one, or of that of `shown`, the time that the field showed. */
+export function timeOf(value, shown = null) {
+  const first = firstTimeOf(value);
+  if (shown === null) return first;
+  const later = first + Math.floor(shown) - firstTimeOf(localTime(shown));
+  return localTime(later).startsWith(value) ? later : first;
+}

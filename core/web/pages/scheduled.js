@@ -23,7 +23,7 @@ function change(queue, row, action, changed) {
     danger: !reschedules,
     field: reschedules ? { label: t("scheduled.deliver_at"), type: "datetime-local", value: localTime(row.deliver_at) } : null,
     run: async ({ value }) => {
-      const body = reschedules ? { handle: row.handle, at: timeOf(value) } : { handle: row.handle };
+      const body = reschedules ? { handle: row.handle, at: timeOf(value, row.deliver_at) } : { handle: row.handle };
       const { count: n } = await post(workerPath(queue, action), body);
       changed();
       return t(n ? `scheduled.${action}.done` : "scheduled.none");

@@ -125,6 +125,9 @@ class Browser
 
   def theme(word) = cdp("Emulation.setEmulatedMedia", features: [{ name: "prefers-color-scheme", value: word }])
 
+  # Where its reader is: "Europe/Berlin"; empty: where the machine is.
+  def time_zone(name) = cdp("Emulation.setTimezoneOverride", timezoneId: name)
+
   # As it is printed, for the block.
   def print
     cdp("Emulation.setEmulatedMedia", media: "print")
