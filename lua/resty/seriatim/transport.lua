@@ -20,6 +20,8 @@ local UNHEARD_MS = 100 -- the most that a pop sleeps when no message can wake it
 local WEB_SIZE = 2 -- connections of an nginx worker for what the dashboard reads, and for what it changes, so that none waits for another
 local WEB_READS, WEB_CHANGES = "seriatim-web:", "seriatim-web-changes:" -- their pools
 local WEB_POLLS = "seriatim-web-polls:" -- the pool of consumers' pops that wait: a thousand may ask at once
+local WEB_CONSUMERS, WEB_CONSUMERS_SIZE = "seriatim-web-consumers:", 4 -- that of their other requests, which bulk actions must not hold up
+local CONSUME = "/api/v1/consume/" -- what the paths of consumers begin with
 local WEB_WAIT_MS = 1000 -- for one of the connections of the dashboard, or pool_timeout if that is longer
 local WEB_LIMIT_MS = 4500 -- the core's, for a request of the dashboard: less than its reads have, so that they tell the cause
 
@@ -81,8 +83,10 @@ end
 local function web_pool_of(request)
   if request.method ~= "POST" then
     return WEB_READS
+  elseif request.host_waits == 0 then
+    return WEB_POLLS
   end
-  return request.host_waits == 0 and WEB_POLLS or WEB_CHANGES
+  return request.path:sub(1, #CONSUME) == CONSUME and WEB_CONSUMERS or WEB_CHANGES
 end
 
 ---Begins an operation of seriatim.Operations and goes on with it until it has ended. The last argument is the limit in
@@ -189,9 +193,10 @@ function Transport:drive(limit)
 end
 
 function Transport:pool_options()
+  local web_size = self.web_pool == WEB_CONSUMERS and WEB_CONSUMERS_SIZE or WEB_SIZE
   return {
     pool = (self.web_pool or "seriatim:") .. self.address.redacted,
-    pool_size = self.web_pool and WEB_SIZE or settings.client_pool_size,
+    pool_size = self.web_pool and web_size or settings.client_pool_size,
     backlog = (self.web_pool or settings.pool_timeout > 0) and QUEUE or 0,
   }
 end

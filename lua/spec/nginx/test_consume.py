@@ -20,6 +20,13 @@ MAKE = """
 local queue = require("seriatim").worker { name = "Pulled", shards_count = 2, perform = function() end }
 assert(queue:perform_async { { id = "for later", payload = 0, delay = 600 } })
 """
+MAKE_MANY = """
+local queue, jobs = require("seriatim").worker { name = "Many", shards_count = 2, perform = function() end }, {}
+for id = 1, 100000 do
+  jobs[id] = { id = id, payload = 0, delay = 600 }
+end
+assert(queue:perform_async(jobs))
+"""
 
 
 def consume(nginx: Nginx, name: str, **body: Any) -> tuple[int, Any]:
@@ -49,11 +56,15 @@ def nginx(folder: Path, server: Redis) -> Iterator[Nginx]:
     made.end()
 
 
+def make(program: str, server: Redis) -> None:
+    environment = {"LUA_PATH": f"{LUA}/?.lua;;", "LUA_CPATH": f"{LUA}/lib/5.1/?.so;;", "PATH": "/usr/bin:/bin", "REDIS_URL": server.url}
+    subprocess.run(["luajit", "-e", program], env=environment, check=True)
+
+
 @pytest.fixture
 def queue(nginx: Nginx, server: Redis) -> Nginx:
     """With a queue that no server serves."""
-    environment = {"LUA_PATH": f"{LUA}/?.lua;;", "LUA_CPATH": f"{LUA}/lib/5.1/?.so;;", "PATH": "/usr/bin:/bin", "REDIS_URL": server.url}
-    subprocess.run(["luajit", "-e", MAKE], env=environment, check=True)
+    make(MAKE, server)
     return nginx
 
 
@@ -122,3 +133,25 @@ def test_r_http_4_nothing_is_claimed_for_a_client_that_has_left(queue: Nginx) ->
         push(queue, "kept", 7)
         status, delivery = pool.submit(pop, queue, 10).result()
         assert (status, delivery["id"], delivery["deliveries"]) == (200, "kept", 1)
+
+
+def test_an_ack_waits_for_no_action_on_a_whole_queue(queue: Nginx, server: Redis) -> None:
+    make(MAKE_MANY, server)
+    push(queue, "a", 1)
+    token = pop(queue)[1]["token"]
+
+    def act() -> int:
+        connection = http.client.HTTPConnection("127.0.0.1", queue.port, timeout=PATIENCE)
+        own = {"Content-Type": "application/json", "Sec-Fetch-Site": "same-origin"}
+        connection.request("POST", "/seriatim/api/web/Many/perform_all_jobs_now", "{}", own)
+        status = connection.getresponse().status
+        connection.close()
+        return status
+
+    with ThreadPoolExecutor(2) as pool:
+        actions = [pool.submit(act) for _ in range(2)]
+        wait_until(lambda: server.client.zcount("seriatim:{Many/0}:due", "-inf", time.time() * 1e6), "an action to be under way")
+        acknowledged = consume(queue, "ack", token=token)
+        assert not any(action.done() for action in actions)
+        assert acknowledged == (200, {"ok": True})
+        assert [action.result() for action in actions] == [200, 200]
