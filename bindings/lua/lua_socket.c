@@ -17,6 +17,7 @@
 #define SOCKET "seriatim.Socket"
 #define SOCKET_BACKLOG 128
 #define SOCKET_READ 16384
+#define SOCKET_PEEK 64
 
 #ifndef MSG_NOSIGNAL
 #define MSG_NOSIGNAL 0
@@ -196,13 +197,20 @@ static int socket_send(lua_State *L)
     return 1;
 }
 
-/* socket:peek(): the next byte, which the next receive gives again; nil: none now; false: there will be no more */
+/*
+ * socket:peek(count): at most so many of the next bytes, which the next receive gives again; nil: none now; false:
+ * there will be no more
+ */
 static int socket_peek(lua_State *L)
 {
-    char byte;
-    ssize_t got = recv(socket_at(L, 1)->fd, &byte, 1, MSG_PEEK);
+    const slu_socket *self = socket_at(L, 1);
+    size_t count = slu_size(L, 2, "count");
+    char bytes[SOCKET_PEEK];
+    ssize_t got;
+    luaL_argcheck(L, count >= 1 && count <= sizeof bytes, 2, "not from 1 to 64");
+    got = recv(self->fd, bytes, count, MSG_PEEK);
     if (got > 0)
-        lua_pushlstring(L, &byte, 1);
+        lua_pushlstring(L, bytes, (size_t)got);
     else if (got < 0 && socket_again())
         lua_pushnil(L);
     else

@@ -15,7 +15,7 @@ describe("the connections of seriatim-lua web", function()
       end
       return { status = 200, headers = { ["X-Path"] = request.path }, body = "" }
     end
-    server = stand_alone.new(assert(native.listen("127.0.0.1", 0)), app, nil, 0, 3)
+    server = stand_alone.new(assert(native.listen("127.0.0.1", 0)), app, nil, nil, 0, 3)
   end)
 
   after_each(function() native.now_ms = now_ms end)
@@ -76,9 +76,27 @@ describe("the connections of seriatim-lua web", function()
     assert.equal("/pop", answer(waiting))
   end)
 
+  it("go to the threads of consumers if they begin so, and to those of changes if they tell too little for a second", function()
+    local changes, change_threads = native.channel()
+    local consumers, consumer_threads = native.channel()
+    server = stand_alone.new(assert(native.listen("127.0.0.1", 0)), error, changes, consumers, 0, 3)
+    for text, threads in pairs {
+      ["POST /api/v1/consume/ack HTTP/1.1\r\n"] = consumer_threads,
+      ["POST /api/v1/consume"] = change_threads,
+      ["POST /api/web/Web/delete HTTP/1.1\r\n"] = change_threads,
+    } do
+      connect():send(text, 1)
+      for _ = 1, 3 do
+        server:step(0)
+        now = now + 1000
+      end
+      assert.equal(text, assert(threads:take(), text):receive())
+    end
+  end)
+
   it("are told that the dashboard is busy, if no thread of changes takes them for 10 s", function()
     local changes, threads = native.channel()
-    server = stand_alone.new(assert(native.listen("127.0.0.1", 0)), error, changes, 0, 300)
+    server = stand_alone.new(assert(native.listen("127.0.0.1", 0)), error, changes, nil, 0, 300)
     local visitor
     for _ = 1, 299 do -- more than the channel holds
       visitor = connect()

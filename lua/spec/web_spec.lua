@@ -710,4 +710,33 @@ print("closed")
     assert.equal("HTTP/1.1 200 True\nclosed\n", text)
     running:stop()
   end)
+
+  it("acknowledges beside two actions on a whole queue", function()
+    local many = {}
+    for id = 1, 60000 do
+      many[id] = { id = id, payload = 0, delay = 600 }
+    end
+    assert(queue():perform_async(many))
+    assert(jobs.worker("Pulled", nil, { shards_count = 2 }):perform_async { { id = "a", payload = 1 } })
+    local running, port = served("--port", "0", "--consume")
+    local ask_both = [[
+import http.client, json, sys, threading, time
+def post(path, **body):
+    connection = http.client.HTTPConnection("127.0.0.1", int(sys.argv[1]), timeout=60)
+    connection.request("POST", path, json.dumps(body), {"Content-Type": "application/json", "Sec-Fetch-Site": "same-origin"})
+    answer = connection.getresponse()
+    return answer.status, json.loads(answer.read())
+done = []
+token = post("/api/v1/consume/pop", queues=["Pulled"], wait=0)[1]["token"]
+actions = [threading.Thread(target=lambda: done.append(post("/api/web/Web/perform_all_jobs_now")[0])) for _ in range(2)]
+for action in actions: action.start()
+time.sleep(0.2)
+print(post("/api/v1/consume/ack", token=token)[0], done)
+for action in actions: action.join()
+print(done)
+]]
+    local text = command.output_of(("/usr/bin/python3 -c %s %s 2>&1"):format(command.quote(ask_both), port))
+    assert.equal("200 []\n[200, 200]\n", text)
+    running:stop()
+  end)
 end)

@@ -11,6 +11,7 @@ local settings = require "seriatim.settings"
 local BIND, PORT = "127.0.0.1", 9292
 local THREADS = 4 -- a Redis that does not answer holds one request up, not all
 local CHANGE_THREADS = 2 -- of their own, so that changes, which may take long, hold up no page and no probe
+local CONSUME_THREADS = 4 -- of their own, so that changes hold up no consumer
 local TOKEN = "SERIATIM_WEB_TOKEN" -- the variable that sets the token where --token does not; empty is a mistake, not no token
 local POLLS = 1000 -- pops that may wait at once
 local LOCAL_HOSTS = { "localhost", "127.0.0.1", "[::1]" } -- with any port
@@ -95,13 +96,15 @@ function WebCommand:start()
   local url = errors.must(redis_url.resolve())
   local threads = {}
   self.given, self.taken = errors.must(native.channel())
+  self.given_of_consumers, self.taken_of_consumers = errors.must(native.channel())
   self.polls = native.places()
-  for place = 1, THREADS + CHANGE_THREADS do
-    local source, changes = self.listener:fd(), self.given:fd()
+  for place = 1, THREADS + CHANGE_THREADS + (self.consume and CONSUME_THREADS or 0) do
+    local source, changes, consumers = self.listener:fd(), self.given:fd(), self.consume and self.given_of_consumers:fd()
     if place > THREADS then
-      source, changes = self.taken:fd(), false
+      local taken = place > THREADS + CHANGE_THREADS and self.taken_of_consumers or self.taken
+      source, changes, consumers = taken:fd(), false, false
     end
-    threads[place] = errors.must(native.thread(CHUNK, "web-" .. place, package.path, package.cpath, source, changes, url,
+    threads[place] = errors.must(native.thread(CHUNK, "web-" .. place, package.path, package.cpath, source, changes, consumers, url,
       settings.namespace, self:hosts(), self.token or false, self.read_only, self.consume, self.polls:share(), self.log_format,
       self.application or false))
   end
@@ -145,9 +148,10 @@ function WebCommand:run()
   native.exit(code)
 end
 
----What each thread runs, in a state of its own. changes: where it hands connections over that ask for a change; false: it serves those.
+---What each thread runs, in a state of its own. changes: where it hands connections over that ask for a change; false: it serves what is
+---handed over. consumers: the same of those of consumers; false: they are not served.
 ---application: of -r, whose workers have names, and which may read stored errors (load_error).
-function command.serve(fd, changes, url, namespace, hosts, token, read_only, consume, shared_polls, log_format, application)
+function command.serve(fd, changes, consumers, url, namespace, hosts, token, read_only, consume, shared_polls, log_format, application)
   if application then
     require("seriatim.server.application").load(application)
   end
@@ -162,7 +166,8 @@ function command.serve(fd, changes, url, namespace, hosts, token, read_only, con
   dashboard.share_polls(shared_polls)
   local source = native.listener(fd)
   local polls = consume and POLLS or 0
-  local server = changes and stand_alone.new(source, app, native.listener(changes), polls) or stand_alone.for_changes(source, app, polls)
+  local to_changes, to_consumers = changes and native.listener(changes), consumers and native.listener(consumers) or nil
+  local server = to_changes and stand_alone.new(source, app, to_changes, to_consumers, polls) or stand_alone.for_changes(source, app, polls)
   server:run()
 end
 

@@ -11,8 +11,10 @@ local REQUEST_SECONDS = 10 -- for a request to be there
 local RESPONSE_SECONDS = 30 -- for a response to be taken
 local IDLE_SECONDS = 60 -- between two requests
 local REST_SECONDS = 120 -- more than a consumer's pop waits before it asks again
-local HAND_OVER_SECONDS = 10 -- for room in the channel to the threads of changes
+local HAND_OVER_SECONDS = 10 -- for room in the channel to the threads of changes, or to those of consumers
 local HAND_OVER_PAUSE = 0.01 -- seconds, before it is asked again
+local CONSUME = "POST /api/v1/consume/" -- what the requests of consumers begin with
+local CONSUME_SECONDS = 1 -- for as many bytes of a request to be there
 local LINGER_SECONDS = 2 -- for reading what a refused client still sends
 local LOOK = 1 -- seconds between looks at what is overdue
 
@@ -187,20 +189,35 @@ end
 
 ---The next request's first byte; false: it does not come.
 function Connection:first_byte()
-  local byte = self.socket:peek()
+  local byte = self.socket:peek(1)
   while byte == nil do
     coroutine.yield("read")
-    byte = self.socket:peek()
+    byte = self.socket:peek(1)
   end
   return byte
 end
 
----To the threads of changes. The channel holds few connections (10 on Linux), fewer than clients begin a pop at the same moment: one
----that finds it full waits for its turn.
-function Connection:hand_over()
+---Is the request that has begun one of a consumer? One that comes too slowly to tell is taken for a change.
+function Connection:is_of_consumer()
+  local by = native.now_ms() + CONSUME_SECONDS * 1000
+  repeat
+    local seen = self.socket:peek(#CONSUME)
+    if seen == CONSUME or not seen or seen ~= CONSUME:sub(1, #seen) then
+      return seen == CONSUME
+    end
+    self:sleep(HAND_OVER_PAUSE)
+  until native.now_ms() >= by
+  return false
+end
+
+---To the threads of changes or of consumers. The channel holds few connections (10 on Linux), fewer than clients begin a pop at the
+---same moment: one that finds it full waits for its turn.
+function Connection:hand_over(threads)
   local by = native.now_ms() + HAND_OVER_SECONDS * 1000
-  while not self.socket:hand_over(self.changes) do
-    if native.now_ms() >= by then
+  while not self.socket:hand_over(threads) do
+    if native.now_ms() >= by and threads == self.consumers then
+      return self:refuse(503, "the dashboard is busy")
+    elseif native.now_ms() >= by then
       return self:refuse(503, "the dashboard is busy; nothing was changed", { done = 0, unknown = false })
     end
     self:sleep(HAND_OVER_PAUSE)
@@ -208,7 +225,8 @@ function Connection:hand_over()
   return false
 end
 
----Waits for the next request. A change is handed over to a thread of changes, so that it holds up no page and no probe.
+---Waits for the next request. A change is handed over to a thread of changes, so that it holds up no page and no probe; and what a
+---consumer asks to a thread of consumers, so that no change, which may take long, holds it up.
 ---@return boolean  is it here to be read?
 function Connection:begin()
   if self.input ~= "" then
@@ -218,7 +236,7 @@ function Connection:begin()
   local byte = self:first_byte()
   self.idle = false
   if byte == "P" and self.changes then -- POST, or what is refused for its method
-    return self:hand_over()
+    return self:hand_over(self.consumers and self:is_of_consumer() and self.consumers or self.changes)
   end
   return byte and self:receive()
 end
@@ -259,14 +277,16 @@ local Server = {}
 Server.__index = Server
 
 ---app: called with each request. changes: the end of a channel, to which the connections go that ask for a change; nil: none do.
+---consumers: that of another one, to which those of consumers go; nil: they go to the first.
 ---@param listener table  of native.listen
 ---@param app fun(request: seriatim.WebRequest): seriatim.WebResponse
 ---@param changes seriatim.Socket?
+---@param consumers seriatim.Socket?
 ---@param polls integer?  how many pops of consumers may wait
 ---@param most integer?  how many other connections may be open
-function stand_alone.new(listener, app, changes, polls, most)
+function stand_alone.new(listener, app, changes, consumers, polls, most)
   local all = (most or MOST_CONNECTIONS) + (polls or 0)
-  return setmetatable({ listener = listener, app = app, changes = changes, most = all, connections = {} }, Server)
+  return setmetatable({ listener = listener, app = app, changes = changes, consumers = consumers, most = all, connections = {} }, Server)
 end
 
 ---Serves the connections that others hand over, a request of each.
@@ -303,8 +323,9 @@ function Server:add(socket)
   if #self.connections >= self.most then
     self:close_poorest()
   end
-  local fields = { socket = socket, app = self.app, changes = self.changes, only_one = self.only_one, waits_for = "read" }
+  local fields = { socket = socket, app = self.app, only_one = self.only_one, waits_for = "read" }
   local connection = setmetatable(fields, Connection)
+  connection.changes, connection.consumers = self.changes, self.consumers
   connection.input, connection.idle = "", false
   connection.thread = coroutine.create(connection.serve)
   connection:give(REQUEST_SECONDS)
