@@ -317,8 +317,8 @@ end
 function Events:enqueue(kind, job)
   local given = validate.options(job, { "id", "event", "delay", "context" })
   for _, field in ipairs { "id", "event" } do
-    if given[field] == nil then
-      errors.misuse(("enqueue: %s is missing"):format(field))
+    if given[field] == nil or given[field] == native.null then
+      errors.misuse(("enqueue: %s is %s"):format(field, given[field] == nil and "missing" or "null"))
     end
   end
   return push.push(self:worker(kind), {
