@@ -402,6 +402,28 @@ static void test_r_reshard_4_a_pause_or_resume_while_a_move_begins_counts_for_al
             continue;
 }
 
+static void test_a_move_whose_ids_have_left_ends_while_redis_is_full(void **state)
+{
+    fixture f = open_queue(3, "list");
+    unsigned shard;
+    live_node n;
+    move m;
+    (void)state;
+    fill_waiting(&f);
+    move_begin(&m, 5);
+    for (shard = 0; shard < 3; shard++)
+        while (move_source(&m, shard) > 0)
+            continue;
+    REDIS("CONFIG SET maxmemory 1");
+    REDIS("CONFIG SET maxmemory-policy noeviction");
+    live_start(&n, "mover", 3, 0, NULL);
+    live_move(&n, 1, 5);
+    REDIS("CONFIG SET maxmemory 0");
+    assert_int_equal(stored_in(5), IDS);
+    live_stop(&n);
+    close_queue(&f);
+}
+
 static void test_r_reshard_2_the_largest_number_of_shards_is_taken(void **state)
 {
     fixture f = open_queue(1, "list");
@@ -487,6 +509,7 @@ int main(void)
         cmocka_unit_test(test_r_reshard_4_a_popper_makes_no_shard_before_its_turn),
         cmocka_unit_test(test_r_reshard_4_a_paused_queue_stays_paused_and_another_is_not),
         cmocka_unit_test(test_r_reshard_4_a_pause_or_resume_while_a_move_begins_counts_for_all_shards),
+        cmocka_unit_test(test_a_move_whose_ids_have_left_ends_while_redis_is_full),
         cmocka_unit_test(test_r_reshard_2_the_largest_number_of_shards_is_taken),
         cmocka_unit_test(test_r_reshard_6_explain_says_that_an_id_is_to_move_or_on_its_way),
         cmocka_unit_test(test_r_reshard_7_counters_do_not_fall_when_a_queue_is_given_fewer_shards),

@@ -63,7 +63,8 @@ end
 
 -- After a failover that has forgotten more than WAIT had said, something may be there of an id: both unite.
 local runs, hash = {}, {}
-if state then call('SET', STATE, state) end -- to be refused at maxmemory, as a push is
+-- Ids that arrive are to be refused at maxmemory, as a push is; a move that takes none along is to end then.
+if sequence > 0 then call('SET', STATE, state) else open_for_writing() end
 tick = max(tick, given_tick)
 for k = 1, #lows, 2 do
   local low = tonumber(call('HGET', PREFIX .. 'outboxes', lows[k]) or nil) or -1

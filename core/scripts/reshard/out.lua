@@ -4,6 +4,7 @@
 -- ARGV: 1 generation, 2 mark that the first call of its scan gave (foreign.lua); '': it only asks
 -- Returns 1: it is out; 0: it is not, because a batch is open, or an id may have come back behind the scan
 if call('HGET', RESHARD, 'out') then
+  open_for_writing()
   call('HSET', RESHARD, 'out', 1) -- a write: WAIT waits for what its own connection has written
   return 1
 end
