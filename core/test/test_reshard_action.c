@@ -402,6 +402,52 @@ static void test_r_reshard_4_a_pause_or_resume_while_a_move_begins_counts_for_al
             continue;
 }
 
+/* Only the second shard has the next layout at first, so the ids of both are asked for again when that is written. */
+static int64_t act_while_the_layout_changes(const fixture *f, int kind)
+{
+    redisReply *time = redis("TIME");
+    char layout[64];
+    seriatim_text ids[2];
+    unsigned shard;
+    int i;
+    snprintf(layout, sizeof layout, "%s%06d 3 4 2 3", time->element[0]->str, atoi(time->element[1]->str));
+    freeReplyObject(time);
+    for (shard = 0; shard < 2; shard++) {
+        for (i = 0; seriatim_shard_of(id_of(i), strlen(id_of(i)), 2) != shard; i++)
+            continue;
+        ids[shard] = text(id_of(i));
+    }
+    assert_string_equal(turn_shard(1, layout), "OK");
+    assert_int_equal(seriatim_action_begin(f->client, f->queue, kind, ids, 2), SERIATIM_OK);
+    for (i = 0; i < 40; i++) {
+        assert_int_equal(seriatim_link_step(f->link), SERIATIM_AGAIN);
+        pause_ms(1);
+    }
+    REDIS("SET seriatim:{Q}:layout %s", layout);
+    assert_string_equal(turn_shard(0, layout), "OK");
+    assert_string_equal(turn_shard(2, layout), "OK");
+    assert_int_equal(drive(f->link), SERIATIM_OK);
+    return seriatim_action_result(f->client);
+}
+
+static void test_ids_that_are_asked_for_again_count_once(void **state)
+{
+    static const int kinds[] = {SERIATIM_PARK, SERIATIM_DELETE};
+    size_t i;
+    (void)state;
+    for (i = 0; i < 2; i++) {
+        fixture f = open_queue(2, "list");
+        char run[64];
+        int n;
+        acquire(&f, "n1");
+        for (n = 0; n < 8; n++)
+            push(&f, id_of(n), "1", none);
+        assert_true(claim(&f, "8", run) > 0); /* those of shard 0 */
+        assert_int_equal(act_while_the_layout_changes(&f, kinds[i]), 2);
+        close_queue(&f);
+    }
+}
+
 static void test_a_move_whose_ids_have_left_ends_while_redis_is_full(void **state)
 {
     fixture f = open_queue(3, "list");
@@ -509,6 +555,7 @@ int main(void)
         cmocka_unit_test(test_r_reshard_4_a_popper_makes_no_shard_before_its_turn),
         cmocka_unit_test(test_r_reshard_4_a_paused_queue_stays_paused_and_another_is_not),
         cmocka_unit_test(test_r_reshard_4_a_pause_or_resume_while_a_move_begins_counts_for_all_shards),
+        cmocka_unit_test(test_ids_that_are_asked_for_again_count_once),
         cmocka_unit_test(test_a_move_whose_ids_have_left_ends_while_redis_is_full),
         cmocka_unit_test(test_r_reshard_2_the_largest_number_of_shards_is_taken),
         cmocka_unit_test(test_r_reshard_6_explain_says_that_an_id_is_to_move_or_on_its_way),

@@ -3,7 +3,8 @@
 -- and its run will not be put back; what is pushed later stays.
 -- KEYS: the shard's
 -- ARGV: 1 generation, 2 began ('' at first), 3 cursor (unused), 4 fold (unused), 5.. ids, at most 1,000
--- Returns {began, 'more' or '', the number of ids that were there}. With 'more' the same ids are to be given again, with began: many scheduled
+-- Returns {began, 'more' or '', the number of ids that were there}. A run that was deleted before does not count: if the layout changes during
+-- an action, all of its ids are given again. With 'more' the same ids are to be given again, with began: many scheduled
 --   payloads of theirs are gone and still stand in the indexes, some 500 of which a call looks at. Behind its time, began then says where
 --   the next call goes on: the place of an id, a deliver_at, and how many entries of that deliver_at have been looked at and stay.
 local ids, more = chosen(5), ''
@@ -41,16 +42,18 @@ end
 
 local function delete(id)
   local run, r, n = runs[id], waiting[id], behind[id]
+  local was_there = r or n
   if n then remove(second, id, n) end
   if run then
     local digit = digit_of(run)
-    flagged(id, run, digit % RUN_DELETED + RUN_DELETED + (digit >= RUN_TO_LEAVE and RUN_TO_LEAVE or 0))
+    local deleted = digit % RUN_DELETED + RUN_DELETED + (digit >= RUN_TO_LEAVE and RUN_TO_LEAVE or 0)
+    was_there = n or digit ~= deleted
+    flagged(id, run, deleted)
   elseif r then
     remove(first, id, r)
   end
   call('UNLINK', SCHEDMAP .. id)
-  local scheduled = remove_entries(id)
-  local was_there = run or r or n or scheduled
+  was_there = remove_entries(id) or was_there
   if was_there then note(id, EVENT_DELETED) end
   return was_there
 end

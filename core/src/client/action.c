@@ -309,6 +309,8 @@ static int action_send(seriatim_client *c, srt_queue *queue)
     int status = SERIATIM_OK, calls;
     a->queue = queue;
     a->next = 0;
+    if (a->kind == SERIATIM_PARK)
+        a->changed = 0; /* all ids are asked for, and one that was parked before counts as well */
     if (queue->shards_count == 0)
         return action_without_queue(c, queue, a->kind);
     if (form == ACTION_SHARD && a->acted == queue->generation)
