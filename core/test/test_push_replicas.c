@@ -8,7 +8,9 @@
 #include <cmocka.h>
 
 #include <math.h>
+#include <stdio.h>
 
+#include "client/pipeline.h"
 #include "peer.h"
 
 /* ---- Replicas ------------------------------------------------------------------------------ */
@@ -191,6 +193,182 @@ static void test_jobs_that_are_answered_twice_have_the_handles_of_the_later_answ
     seriatim_client_free(c);
 }
 
+/* ---- Two queues, one of which gets another number of shards ---------------------------------- */
+
+#define LAYOUT_THAT_MOVES "$9\r\n7 3 4 2 3\r\n"
+#define WITH_REPLICA "*3\r\n$6\r\nmaster\r\n:0\r\n*1\r\n*3\r\n$1\r\na\r\n$1\r\n1\r\n$1\r\n0\r\n"
+
+static seriatim_client *client_of_two(void)
+{
+    seriatim_client *c = connected_client(2);
+    seriatim_queue_settings settings;
+    size_t queue;
+    c->as_in_cluster = 1;
+    seriatim_queue_settings_init(&settings);
+    settings.name = "R";
+    settings.name_len = 1;
+    settings.shards_count = 2;
+    assert_int_equal(seriatim_client_queue(c, &settings, &queue), SERIATIM_OK);
+    assert_int_equal(queue, 1);
+    return c;
+}
+
+/* What the client sends, which is taken. */
+static const char *sent(seriatim_client *c)
+{
+    static char text[8192];
+    const char *data;
+    size_t len;
+    srt_client_output(c, &data, &len);
+    assert_true(len < sizeof text);
+    memcpy(text, data, len);
+    text[len] = '\0';
+    srt_client_sent(c, len);
+    return text;
+}
+
+#define MOVED_JOBS 20 /* enough for it to be asked whether their ids are still in the old shard */
+
+/* A job to Q, which comes at this place, and MOVED_JOBS to R. The question for their ids is sent. */
+static void push_to_both(seriatim_client *c, size_t place)
+{
+    static const char *const layouts[] = {"$5\r\n1 2 3\r\n", LAYOUT_THAT_MOVES};
+    char id[32];
+    int number, added = 0;
+    size_t i;
+    assert_int_equal(seriatim_pipeline_begin(c), SERIATIM_OK);
+    for (i = 0; i < 2; i++) {
+        assert_int_equal(seriatim_pipeline_push(c, i != place), SERIATIM_OK);
+        assert_int_equal(seriatim_push_replicas(c, 1, 0.25), SERIATIM_OK);
+        if (i == place)
+            assert_int_equal(add_job(c, "a", "{}"), SERIATIM_OK);
+        for (number = 0; i != place && added < MOVED_JOBS; number++) {
+            snprintf(id, sizeof id, "id-%d", number);
+            if (seriatim_shard_of(id, strlen(id), 2) != 0 || seriatim_shard_of(id, strlen(id), 3) != 1)
+                continue;
+            assert_int_equal(add_job(c, id, "{}"), SERIATIM_OK);
+            added++;
+        }
+    }
+    assert_int_equal(seriatim_pipeline_send(c), SERIATIM_OK);
+    for (i = 0; i < 2; i++)
+        assert_int_equal(says(c, layouts[strstr(sent(c), "{Q}:layout") == NULL]), SERIATIM_OK);
+    sent(c);
+}
+
+static void sends(seriatim_client *c, const char *word)
+{
+    assert_non_null(strstr(sent(c), word));
+}
+
+static void hears_of_push(seriatim_client *c)
+{
+    assert_int_equal(says(c, "$5\r\n1 1 0\r\n"), SERIATIM_OK);
+}
+
+/* No id is in the old shard. */
+static void hears_of_absence(seriatim_client *c)
+{
+    assert_int_equal(says(c, "$4\r\n5000\r\n"), SERIATIM_OK);
+}
+
+/* The WAIT that follows counts the replicas of Q. */
+static void hears_that_ids_have_moved(seriatim_client *c)
+{
+    const char *text;
+    push_to_both(c, 0);
+    hears_of_push(c);
+    hears_of_absence(c);
+    text = sent(c);
+    assert_non_null(strstr(text, "WAIT"));
+    assert_null(strstr(text, "ROLE"));
+}
+
+/* No replica of R knows that the ids have left: that queue waits, and the other one is done. */
+static void assert_only_one_waits(seriatim_client *c, size_t place)
+{
+    seriatim_push_counts counts;
+    seriatim_error error;
+    sends(c, "WAIT");
+    assert_int_equal(says(c, ":0\r\n"), SERIATIM_OK);
+    assert_int_equal(srt_client_give_up(c, SERIATIM_TIMEOUT, "late"), SERIATIM_TIMEOUT);
+    assert_int_equal(seriatim_pipeline_result(c, place, &counts, &error), SERIATIM_OK);
+    assert_int_equal(counts.added, 1);
+    assert_int_equal(seriatim_pipeline_result(c, 1 - place, &counts, &error), SERIATIM_TIMEOUT);
+    seriatim_client_free(c);
+}
+
+static void test_replicas_of_a_queue_are_counted_before_moved_ids_of_another_are_followed(void **state)
+{
+    seriatim_client *c = client_of_two();
+    (void)state;
+    hears_that_ids_have_moved(c);
+    assert_int_equal(says(c, ":1\r\n"), SERIATIM_OK);
+    sends(c, "ROLE");
+    assert_int_equal(says(c, WITH_REPLICA), SERIATIM_OK);
+    assert_only_one_waits(c, 0);
+}
+
+static void test_replicas_of_a_queue_are_counted_while_moved_ids_of_another_are_followed(void **state)
+{
+    seriatim_client *c = client_of_two();
+    (void)state;
+    push_to_both(c, 1);
+    hears_of_absence(c);
+    sends(c, "ROLE");
+    hears_of_push(c);
+    sends(c, "WAIT");
+    assert_int_equal(says(c, WITH_REPLICA), SERIATIM_OK);
+    assert_int_equal(says(c, ":1\r\n"), SERIATIM_OK);
+    assert_only_one_waits(c, 1);
+}
+
+static void test_moved_ids_are_followed_though_wait_is_refused_to_another_queue(void **state)
+{
+    seriatim_client *c = client_of_two();
+    seriatim_push_counts counts;
+    seriatim_error error;
+    (void)state;
+    hears_that_ids_have_moved(c);
+    assert_int_equal(says(c, "-NOPERM this user has no permissions to run the 'wait' command\r\n"), SERIATIM_OK);
+    sends(c, "ROLE");
+    assert_int_equal(says(c, WITH_REPLICA), SERIATIM_OK);
+    sends(c, "WAIT");
+    assert_int_equal(says(c, ":1\r\n"), SERIATIM_OK);
+    sends(c, "{R/1}");
+    assert_int_equal(says(c, "$7\r\n20 20 0\r\n"), SERIATIM_OK);
+    sends(c, "WAIT");
+    assert_int_equal(says(c, ":1\r\n"), SERIATIM_OK);
+    assert_int_equal(srt_client_status(c), SERIATIM_REPLICAS);
+    assert_int_equal(seriatim_pipeline_result(c, 0, &counts, &error), SERIATIM_REPLICAS);
+    assert_int_equal(seriatim_pipeline_result(c, 1, &counts, &error), SERIATIM_OK);
+    assert_int_equal(counts.added, MOVED_JOBS);
+    seriatim_client_free(c);
+}
+
+static void test_moved_ids_are_followed_though_the_connection_ends_before_wait_is_answered(void **state)
+{
+    seriatim_client *c = client_of_two();
+    (void)state;
+    hears_that_ids_have_moved(c);
+    srt_client_disconnected(c);
+    assert_int_equal(srt_client_connected(c, NULL, NULL, 0), SERIATIM_OK);
+    sends(c, "{Q/");
+    hears_of_push(c);
+    sends(c, "WAIT");
+    assert_int_equal(says(c, ":1\r\n"), SERIATIM_OK);
+    assert_true(srt_client_sleeps(c) >= 0);
+    srt_client_wake(c);
+    sends(c, "{R}:layout");
+    assert_int_equal(says(c, LAYOUT_THAT_MOVES), SERIATIM_OK);
+    sends(c, " here");
+    assert_int_equal(says(c, "$7\r\n20 20 0\r\n"), SERIATIM_OK);
+    sends(c, "WAIT");
+    assert_int_equal(says(c, ":1\r\n"), SERIATIM_OK);
+    assert_int_equal(srt_client_status(c), SERIATIM_OK);
+    seriatim_client_free(c);
+}
+
 static void test_settings_of_replicas_are_checked(void **state)
 {
     static const struct {
@@ -270,6 +448,10 @@ int main(void)
         cmocka_unit_test(test_f6_a_cut_at_every_answer_loses_no_replicated_push),
         cmocka_unit_test(test_jobs_that_are_answered_twice_have_the_handles_of_the_later_answer),
         cmocka_unit_test(test_giving_up_before_replicas_are_counted_says_so),
+        cmocka_unit_test(test_replicas_of_a_queue_are_counted_before_moved_ids_of_another_are_followed),
+        cmocka_unit_test(test_replicas_of_a_queue_are_counted_while_moved_ids_of_another_are_followed),
+        cmocka_unit_test(test_moved_ids_are_followed_though_wait_is_refused_to_another_queue),
+        cmocka_unit_test(test_moved_ids_are_followed_though_the_connection_ends_before_wait_is_answered),
         cmocka_unit_test(test_settings_of_replicas_are_checked),
         cmocka_unit_test(test_every_allocation_of_a_replicated_push_may_fail),
     };

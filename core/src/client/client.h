@@ -140,6 +140,7 @@ typedef struct srt_push {
     int again;       /* an id is on its way: a moment later all is asked anew */
     int moved;       /* an id is not in its old shard, and replicas have to know that before it is believed */
     size_t absences; /* connections on which that is asked for */
+    size_t absences_elsewhere; /* of the other queues of a pipeline; else 0 */
     size_t pending_chunks, written_chunks, failed_chunks;
     size_t pending_jobs, failed_jobs; /* pending: neither written nor failed */
     seriatim_error failure;           /* why the first chunk, or before sending a job, was refused */

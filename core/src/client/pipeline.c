@@ -184,10 +184,19 @@ size_t srt_pipeline_flying(const seriatim_client *c)
     return bytes;
 }
 
+static size_t pipeline_absences(const seriatim_client *c)
+{
+    size_t i, count = 0;
+    for (i = 0; i < c->pipeline->part_count; i++)
+        count += c->pipeline->parts[i]->push.absences;
+    return count;
+}
+
 /* What the client and the files of a push take for the present push. */
 static void pipeline_turn_to(seriatim_client *c, srt_queue_part *part)
 {
     part->push.elsewhere = srt_pipeline_flying(c) - part->push.flying;
+    part->push.absences_elsewhere = pipeline_absences(c) - part->push.absences;
     c->push = &part->push;
     c->queue = part->queue;
     c->stale = part->stale;
@@ -272,9 +281,19 @@ static void pipeline_ask_replicas(seriatim_client *c, srt_queue_part *part)
     srt_push_ask_replicas(c);
 }
 
+static int pipeline_is_unsure(const srt_pipeline *pl)
+{
+    size_t i;
+    for (i = 0; i < pl->part_count; i++)
+        if (pl->parts[i]->push.unsure)
+            return 1;
+    return 0;
+}
+
+/* While replicas are counted nothing else is sent: the last answer of WAIT is known by that nothing is under way. */
 static void pipeline_follow_moved(seriatim_client *c, srt_queue_part *part)
 {
-    if (!part->planned || part->stale || !srt_push_follow(c))
+    if (!part->planned || part->stale || pipeline_is_unsure(c->pipeline) || !srt_push_follow(c))
         return;
     part->stale = 1;
     part->stale_generation = 0;
@@ -300,7 +319,8 @@ static int pipeline_on_reply(seriatim_client *c, srt_request *r, const srt_reply
 {
     srt_pipeline *pl = c->pipeline;
     size_t i;
-    r->part = r->subject ? 0 : c->asked; /* before a part goes on, for each of them: what it sends is no WAIT */
+    /* Before a part goes on, for each of them: what it sends is no WAIT, nor is what is asked about moved ids. */
+    r->part = r->subject ? 0 : c->asked - pipeline_absences(c);
     for (i = 0; !r->subject && i < pl->part_count; i++)
         if (pl->parts[i]->push.unsure) {
             pipeline_turn_to(c, pl->parts[i]);
@@ -315,7 +335,7 @@ static int pipeline_on_refused(seriatim_client *c, srt_request *r, const seriati
 {
     srt_pipeline *pl = c->pipeline;
     size_t i;
-    r->part = r->subject ? 0 : c->asked; /* as above */
+    r->part = r->subject ? 0 : c->asked - pipeline_absences(c); /* as above */
     for (i = 0; !r->subject && i < pl->part_count; i++)
         if (pl->parts[i]->push.unsure) {
             pipeline_turn_to(c, pl->parts[i]);

@@ -30,7 +30,7 @@ void srt_push_open(seriatim_client *c)
     p->handles = NULL;
     p->handle_count = 0;
     p->outcomes = NULL;
-    p->first = p->flying = p->elsewhere = 0;
+    p->first = p->flying = p->elsewhere = p->absences_elsewhere = 0;
     srt_arena_reset(&p->handle_arena);
     p->outbox[0] = '\0';
     p->low = p->number = 0;

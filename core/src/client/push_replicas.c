@@ -25,13 +25,13 @@ static int push_ask_peer(seriatim_client *c, srt_redis *peer)
 /*
  * WAIT counts the replicas that have what this very connection wrote, so it follows on each one when all chunks that
  * were sent are answered; until then nothing of them is settled, and on another connection they go again before the
- * next WAIT.
+ * next WAIT. It does not wait for what another queue asks of replicas, which may lag.
  */
 int srt_push_ask_replicas(seriatim_client *c)
 {
     srt_push *p = c->push;
     size_t i;
-    if (p->unsure == 0 || c->asked != 1 || c->failed != SERIATIM_OK)
+    if (p->unsure == 0 || c->asked - p->absences_elsewhere != 1 || c->failed != SERIATIM_OK)
         return c->failed;
     for (i = 0; i < c->cluster.peer_count && c->failed == SERIATIM_OK; i++) {
         srt_redis *peer = c->cluster.peers[i];
