@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "node/mover.h"
 #include "node/node_state.h"
 #include "seriatim.h"
 
@@ -116,11 +117,19 @@ static void ask_for_the_layout(void)
     assert_true(SENDS("a", layout));
 }
 
+static const char *layout = "$5\r\n1 1 3\r\n"; /* as Redis answers it */
+
+static void say_layout(void)
+{
+    say("a", "*1\r\n");
+    say("a", layout);
+}
+
 /* The node knows its layout and has sent the first heartbeat; a has all slots. */
 static void begin(void)
 {
     ask_for_the_layout();
-    say("a", "*1\r\n$5\r\n1 1 3\r\n");
+    say_layout();
     tick(1);
     assert_true(SENDS("a", heartbeat));
 }
@@ -134,8 +143,8 @@ static void answer_heartbeat(const char *host)
              "*6\r\n$16\r\n1800000000000000\r\n$0\r\n\r\n$1\r\n0\r\n$1\r\n0\r\n$1\r\nn\r\n$%d\r\n%s\r\n",
              (int)strlen(description), description);
     say(host, text);
-    say("a", "*1\r\n:0\r\n");          /* another process measures the queues */
-    say("a", "*1\r\n$5\r\n1 1 3\r\n"); /* the settings, which are read again */
+    say("a", "*1\r\n:0\r\n"); /* another process measures the queues */
+    say_layout();             /* the settings, which are read again */
     tick(1);
 }
 
@@ -261,6 +270,73 @@ static void test_other_ids_run_when_a_master_is_silent_that_a_suspect_is_claimed
     srt_node_free(f.node);
 }
 
+#define NEVER "$16\r\n9000000000000000\r\n"
+#define CLAIMED_NOTHING "*8\r\n$16\r\n1800000000000000\r\n$1\r\n7\r\n" NEVER NEVER NEVER ":0\r\n$1\r\nn\r\n:0\r\n"
+
+/* Answers all that the node has sent to this master, of a shard from which no id is to move. */
+static void answer_mover(const char *host)
+{
+    static const struct {
+        int script;
+        const char *answer;
+    } answers[] = {{srt_script_turn, "*3\r\n$2\r\nOK\r\n:1\r\n$9\r\n1 1 4 1 1\r\n"},
+                   {srt_script_acquire, ACQUIRED},
+                   {srt_script_claim, CLAIMED_NOTHING},
+                   {srt_script_depart, "*3\r\n$1\r\n0\r\n$1\r\n7\r\n:0\r\n"},
+                   {srt_script_foreign, "*2\r\n$1\r\n0\r\n$1\r\n0\r\n"},
+                   {srt_script_out, ":1\r\n"},
+                   {srt_script_none, "*3\r\n$6\r\nmaster\r\n:0\r\n*0\r\n"}};
+    const char *at = take(host), *next, *found;
+    size_t i, which;
+    for (; *at; at = next + 1) {
+        for (i = 0, next = NULL, which = 0; i < sizeof answers / sizeof *answers; i++) {
+            found = strstr(at, answers[i].script == srt_script_none ? "ROLE" : shas[answers[i].script]);
+            if (found && (!next || found < next)) {
+                next = found;
+                which = i;
+            }
+        }
+        if (!next)
+            return;
+        say(host, answers[which].answer);
+    }
+}
+
+/* The connection to the master on which it was found stands. */
+static void test_a_mover_at_rest_begins_anew_when_its_shard_has_another_master(void **state)
+{
+    static const char key[] = "seriatim:{Q/0}:state";
+    const srt_shard *s;
+    char text[64];
+    int i;
+    (void)state;
+    layout = "$9\r\n1 1 4 1 1\r\n"; /* the mover has nothing to do but to end */
+    begin();
+    answer_heartbeat("a");
+    s = f.node->shards[0];
+    for (i = 0; i < 60 && !(s->mover && s->mover->step == SRT_MOVE_REST); i++) {
+        answer_mover("a");
+        tick(1);
+    }
+    assert_true(i < 60);
+    srt_shard_changed(f.node, f.node->shards[0], f.now);
+    tick(1);
+    assert_true(SENDS("a", claim));
+    moved(text, sizeof text, (int)srt_key_slot(key, strlen(key)));
+    say("a", text);
+    tick(1);
+    open_link("b");
+    for (i = 0; i < 5; i++) {
+        answer_mover("b");
+        tick(1);
+    }
+    assert_int_equal(s->state, SRT_OWNED);
+    assert_false(s->reconcile);
+    assert_int_not_equal(s->mover->step, SRT_MOVE_REST);
+    layout = "$5\r\n1 1 3\r\n";
+    srt_node_free(f.node);
+}
+
 static void stops_at_once(void)
 {
     srt_node_stop(f.node, f.now);
@@ -298,6 +374,7 @@ int main(void)
         cmocka_unit_test(test_a_suspect_waits_for_its_master_while_other_ids_run),
         cmocka_unit_test(test_other_ids_run_when_a_master_is_lost_that_a_suspect_is_claimed_from),
         cmocka_unit_test(test_other_ids_run_when_a_master_is_silent_that_a_suspect_is_claimed_from),
+        cmocka_unit_test(test_a_mover_at_rest_begins_anew_when_its_shard_has_another_master),
         cmocka_unit_test(test_a_node_that_has_not_reached_its_cluster_stops_at_once),
         cmocka_unit_test(test_a_node_that_stops_before_its_layout_comes_sends_no_heartbeat),
     };

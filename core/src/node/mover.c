@@ -354,6 +354,13 @@ static int mover_begin(srt_node *n, srt_shard *s)
            mover_new(n, s, &layout);
 }
 
+/* Redis may forget that the shard is out when the connection ends, or when another master gets its slot. */
+static int may_be_forgotten(const srt_node *n, const srt_shard *s)
+{
+    const srt_redis *p = srt_shard_master(n, s);
+    return !srt_written_stands(n, &s->mover->scanned) || (p && p->number != s->mover->scanned.peer);
+}
+
 void srt_mover_step(srt_node *n, srt_shard *s, int leaving, int64_t now)
 {
     srt_mover *m = s->mover;
@@ -365,8 +372,8 @@ void srt_mover_step(srt_node *n, srt_shard *s, int leaving, int64_t now)
     if (!s->mover && (leaving || !has_work(s) || !mover_begin(n, s)))
         return;
     m = s->mover;
-    if (m->step == SRT_MOVE_REST && !srt_written_stands(n, &m->scanned))
-        srt_move_anew(n, s, SRT_MOVE_RETRY_MS, now); /* Redis may have forgotten that the shard is out */
+    if (m->step == SRT_MOVE_REST && may_be_forgotten(n, s))
+        srt_move_anew(n, s, SRT_MOVE_RETRY_MS, now);
     if (m->asking || (m->step == SRT_MOVE_REST && s->index > 0))
         return;
     if (m->step == SRT_MOVE_SCAN || m->step == SRT_MOVE_OPEN) {
