@@ -31,13 +31,17 @@ static store_id *unproven(node_and_store *f, unsigned shard, unsigned n)
     return in_doubt(f, shard, n, 1);
 }
 
-/* A suspect whose payloads are not in its record. */
-static store_id *spilled_suspect(node_and_store *f, unsigned shard, unsigned n)
+/* Of more than STORE_SPILL payloads the record has none. */
+static store_id *of_many_payloads(node_and_store *f, store_id *id, int count)
 {
-    store_id *id = in_doubt(f, shard, n, 2);
-    while (id->first.count <= STORE_SPILL)
+    while (id->first.count < count)
         store_push(f->store, id, 0);
     return id;
+}
+
+static store_id *spilled_suspect(node_and_store *f, unsigned shard, unsigned n)
+{
+    return of_many_payloads(f, in_doubt(f, shard, n, 2), STORE_SPILL + 1);
 }
 
 static const store_id *id_of_delivery(const node_and_store *f, const seriatim_delivery *d)
@@ -161,6 +165,57 @@ static void await_claim(node_and_store *f, const store_id *id)
     assert_true(id->running);
 }
 
+static void test_an_unproven_id_whose_payloads_are_read_gets_the_next_thread(void **state)
+{
+    node_and_store f = open_node_of_threads(queue_q(), 4);
+    seriatim_delivery *d[4];
+    unsigned i, left;
+    (void)state;
+    for (i = 0; i < 4; i++)
+        d[i] = push_and_take(&f, id_of(&f, i, 0));
+    for (i = 0; i < 4; i++)
+        of_many_payloads(&f, unproven(&f, i, 1), 60);
+    for (left = 50; !srt_node_offers(f.node, 0, now_of(&f)) && left > 0; left--) {
+        f.store->now_us += 1000;
+        exchange(&f);
+        assert_true(running_alone(&f) <= 1);
+    }
+    assert_true(left > 0 && left < 45); /* it was read in several steps */
+    for (i = 0; i < 4; i++) {
+        end(&f, d[i]);
+        pass(&f, 5);
+        d[i] = take(&f);
+    }
+    for (i = 0; i < 4; i++)
+        end(&f, d[i]);
+    pass(&f, HOLD_MS);
+    assert_int_equal(f.node->stats.processed, 8);
+    close_node(&f);
+}
+
+/* Redis lost the run of the first one. */
+static void test_another_unproven_id_is_claimed_when_one_cannot_be_read(void **state)
+{
+    node_and_store f = open_node_of_threads(queue_q(), 1);
+    seriatim_delivery *d = push_and_take(&f, id_of(&f, 0, 0));
+    store_id *lost = of_many_payloads(&f, unproven(&f, 1, 0), 60);
+    int i;
+    (void)state;
+    await_claim(&f, lost);
+    unproven(&f, 2, 0);
+    lost->fence--;
+    for (i = 0; i < 2; i++) {
+        pass(&f, HOLD_MS);
+        end(&f, d);
+        pass(&f, HOLD_MS);
+        d = take(&f);
+    }
+    end(&f, d);
+    pass(&f, HOLD_MS);
+    assert_int_equal(f.node->stats.processed, 3);
+    close_node(&f);
+}
+
 /* Another id is ready, and a suspect waits until no thread runs anything. */
 static void await_drain(node_and_store *f)
 {
@@ -282,6 +337,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_f35_an_unproven_id_that_may_not_run_holds_up_no_other),
         cmocka_unit_test(test_unproven_ids_are_claimed_for_free_threads_and_one_ahead),
+        cmocka_unit_test(test_an_unproven_id_whose_payloads_are_read_gets_the_next_thread),
+        cmocka_unit_test(test_another_unproven_id_is_claimed_when_one_cannot_be_read),
         cmocka_unit_test(test_a_spilled_suspect_runs_as_soon_as_its_payloads_are_read),
         cmocka_unit_test(test_the_drain_for_a_suspect_lasts_while_payloads_of_its_shard_are_read),
         cmocka_unit_test(test_a_suspect_whose_payloads_cannot_be_read_is_claimed_again),

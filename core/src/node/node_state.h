@@ -156,6 +156,7 @@ typedef struct srt_group {
     srt_job_list quarantined;     /* unproven and suspect ids: handed out alone, first */
     srt_job_list died;            /* runs whose process died */
     size_t quarantine_claims;     /* of quarantined ids, on their way */
+    int unproven_slices;          /* ids of such claims whose payloads are being read */
     seriatim_delivery *exhausted; /* ids whose retries_exhausted hooks are to be called */
     int wake_pending;             /* a take may give something since the flag was last cleared */
     srt_rate ended;               /* calls of perform */

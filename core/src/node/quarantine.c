@@ -3,7 +3,7 @@
  * with nothing else in its process: the node stops handing out, waits until all threads are back, claims the suspect
  * and runs it.
  */
-#include "node/node_state.h"
+#include "node/shard.h"
 
 #define QUARANTINE_PATIENCE_MS 5000 /* how long the node waits at most until the threads have finished */
 #define QUARANTINE_PAUSE_MS 10000   /* pause before the next attempt if they have not */
@@ -15,11 +15,21 @@ void srt_node_wake_unproven(srt_node *node)
         srt_node_wake(node, node->shards[i], node->shards[i]->unproven_at);
 }
 
+void srt_shard_slicing(srt_node *node, const srt_job *job, int change)
+{
+    job->shard->slicing += change;
+    if (job->mode != SRT_RUN_UNPROVEN)
+        return;
+    node->groups[job->shard->group].unproven_slices += change;
+    if (change < 0)
+        srt_node_wake_unproven(node); /* if no thread gets it, or may run it yet, there is room for another one */
+}
+
 int srt_quarantine_has_room(const srt_node *node, const srt_shard *s)
 {
     const srt_group *group = &node->groups[s->group];
     const srt_job *job;
-    size_t count = group->quarantine_claims;
+    size_t count = group->quarantine_claims + (size_t)group->unproven_slices;
     for (job = group->quarantined.first; job; job = job->next)
         count += (size_t)srt_shard_may_run(job->shard);
     /* The one that is claimed ahead gets the next thread: no ordinary id that is ready goes before it. */

@@ -131,14 +131,17 @@ void srt_shard_drop_forgotten(srt_node *node, srt_shard *s, int64_t heard)
 void srt_shard_lose(srt_node *node, srt_shard *s)
 {
     srt_job_list dropped = {NULL, NULL, 0};
+    srt_job *job;
     s->state = SRT_FOREIGN;
     srt_mover_free(node, s);
     srt_bytes_clear(&s->owner);
     srt_claim_part_all(s);
     srt_list_free(&s->ready);
     srt_list_free(&s->barred);
-    s->slicing -= (int)s->resting.count;
-    srt_list_free(&s->resting);
+    while ((job = srt_list_take(&s->resting))) {
+        srt_shard_slicing(node, job, -1);
+        srt_job_free(job);
+    }
     srt_ready_update(&node->groups[s->group], s);
     recall_quarantined(node, s, &dropped);
     if (s->quarantined) {

@@ -1,6 +1,6 @@
 /*
- * shard.h - between the files of a shard's life: batch, hold, recall, offer, recover, acquire, settle, slice,
- * time_to_run, claim and shard.c.
+ * shard.h - between the files of a shard's life: batch, hold, recall, offer, recover, acquire, settle, quarantine,
+ * slice, time_to_run, claim and shard.c.
  */
 #ifndef SRT_SHARD_H
 #define SRT_SHARD_H
@@ -62,6 +62,10 @@ void srt_shard_released(const srt_node *node, srt_shard *s, const srt_reply *rep
 /* settle.c */
 void srt_shard_settle(srt_node *node, srt_shard *s, int64_t now);
 void srt_shard_settled(srt_node *node, srt_shard *s, srt_request *r, const srt_reply *reply, int64_t now);
+
+/* quarantine.c */
+void srt_shard_slicing(srt_node *node, const srt_job *job,
+                       int change); /* the reading of its payloads begins (1) or ends (-1) */
 
 /* slice.c */
 void srt_shard_slice(srt_node *node, srt_job *job, int64_t now);

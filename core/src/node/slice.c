@@ -17,7 +17,7 @@ void srt_shard_slice(srt_node *node, srt_job *job, int64_t now)
         srt_request_int(r, (int64_t)job->record.count);
     }
     if (srt_shard_send(node, s, r, now)) {
-        s->slicing++;
+        srt_shard_slicing(node, job, 1);
     } else {
         srt_job_free(job);
         s->reconcile = 1;
@@ -33,7 +33,7 @@ void srt_shard_slice_on(srt_node *node, srt_shard *s, int64_t now)
         return;
     memset(&s->resting, 0, sizeof s->resting);
     while ((job = srt_list_take(&resting))) {
-        s->slicing--;
+        srt_shard_slicing(node, job, -1);
         srt_shard_slice(node, job, now);
     }
 }
@@ -43,7 +43,7 @@ void srt_shard_sliced(srt_node *node, srt_job *job, const srt_reply *reply, int6
     srt_shard *s = job->shard;
     const srt_token *token = &reply->tokens[1], *error = &reply->tokens[2];
     srt_arena strings;
-    s->slicing--;
+    srt_shard_slicing(node, job, -1);
     if (job->lease != s->lease || s->state != SRT_OWNED || reply->count < 3 || token->type != SRT_STRING ||
         error->type != SRT_STRING) {
         s->reconcile |= s->state == SRT_OWNED;
@@ -68,7 +68,7 @@ void srt_shard_sliced(srt_node *node, srt_job *job, const srt_reply *reply, int6
     } else if (job->record.count < SLICE_MANY_PAYLOADS) {
         srt_shard_slice(node, job, now);
     } else {
-        s->slicing++;
+        srt_shard_slicing(node, job, 1);
         s->slice_at = now + SHARD_SLICE_PAUSE_MS;
         srt_list_add(&s->resting, job);
     }
