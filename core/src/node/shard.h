@@ -63,9 +63,8 @@ void srt_shard_released(const srt_node *node, srt_shard *s, const srt_reply *rep
 void srt_shard_settle(srt_node *node, srt_shard *s, int64_t now);
 void srt_shard_settled(srt_node *node, srt_shard *s, srt_request *r, const srt_reply *reply, int64_t now);
 
-/* quarantine.c */
-void srt_shard_slicing(srt_node *node, const srt_job *job,
-                       int change); /* the reading of its payloads begins (1) or ends (-1) */
+/* quarantine.c: the reading of the payloads of a job begins (change 1) or ends (-1) */
+void srt_shard_slicing(srt_node *node, const srt_job *job, int change);
 
 /* slice.c */
 void srt_shard_slice(srt_node *node, srt_job *job, int64_t now);
