@@ -160,9 +160,13 @@ class CommandTexts
 
   def words_of(keys) = keys.flat_map { |key| @options.fetch(key.to_sym)[:names] }.join(" ")
 
+  # compgen expands its words, command substitution included: of the queues it gets those whose names hold nothing that a shell expands.
   def bash
     cases = @verbs.map { |verb| "    #{verb[:name]}) words='#{[*verb[:actions], words_of(verb[:options])].join(" ").strip}'#{bash_args(verb)} ;;" }
     <<~BASH
+      _seriatim_queues() {
+        "$1" queues 2>/dev/null | LC_ALL=C awk 'NR > 1 && $1 ~ /^[A-Za-z0-9_.:@+=,\\/\\200-\\377-]+$/ { print $1 }'
+      }
       _seriatim() {
         local cur=${COMP_WORDS[COMP_CWORD]} verb='' words='' more='' at
         for ((at = 1; at < COMP_CWORD; at++)); do
@@ -181,7 +185,7 @@ class CommandTexts
 
   def bash_args(verb)
     case verb[:args]
-    when "queues" then "; more=$(\"$1\" queues 2>/dev/null | awk 'NR > 1 { print $1 }')"
+    when "queues" then "; more=$(_seriatim_queues \"$1\")"
     when "verbs" then "; more='#{@verbs.map { |other| other[:name] }.join(" ")}'"
     end
   end

@@ -1,3 +1,6 @@
+_seriatim_queues() {
+  "$1" queues 2>/dev/null | LC_ALL=C awk 'NR > 1 && $1 ~ /^[A-Za-z0-9_.:@+=,\/\200-\377-]+$/ { print $1 }'
+}
 _seriatim() {
   local cur=${COMP_WORDS[COMP_CWORD]} verb='' words='' more='' at
   for ((at = 1; at < COMP_CWORD; at++)); do
@@ -6,19 +9,19 @@ _seriatim() {
   case $verb in
     server) words='-r --require -C --config -c --threads -p --processes -q --queue -t --timeout -e --environment -v --verbose --log-format' ;;
     push) words='--create --shards --delay --score' ;;
-    pop) words='--wait --ack --json'; more=$("$1" queues 2>/dev/null | awk 'NR > 1 { print $1 }') ;;
-    stats) words='--json'; more=$("$1" queues 2>/dev/null | awk 'NR > 1 { print $1 }') ;;
+    pop) words='--wait --ack --json'; more=$(_seriatim_queues "$1") ;;
+    stats) words='--json'; more=$(_seriatim_queues "$1") ;;
     queues) words='list delete --force --json' ;;
     nodes) words='--json' ;;
-    explain) words='--json'; more=$("$1" queues 2>/dev/null | awk 'NR > 1 { print $1 }') ;;
-    delete) words=''; more=$("$1" queues 2>/dev/null | awk 'NR > 1 { print $1 }') ;;
-    pause) words=''; more=$("$1" queues 2>/dev/null | awk 'NR > 1 { print $1 }') ;;
-    resume) words=''; more=$("$1" queues 2>/dev/null | awk 'NR > 1 { print $1 }') ;;
+    explain) words='--json'; more=$(_seriatim_queues "$1") ;;
+    delete) words=''; more=$(_seriatim_queues "$1") ;;
+    pause) words=''; more=$(_seriatim_queues "$1") ;;
+    resume) words=''; more=$(_seriatim_queues "$1") ;;
     dead) words='list retry delete --all --error --limit --json' ;;
     scheduled) words='list cancel reschedule --id --limit --json' ;;
     import) words='lowkiq --from --watch --create --shards --json' ;;
-    reshard) words='--status --no-wait --json'; more=$("$1" queues 2>/dev/null | awk 'NR > 1 { print $1 }') ;;
-    check) words='--repair --json'; more=$("$1" queues 2>/dev/null | awk 'NR > 1 { print $1 }') ;;
+    reshard) words='--status --no-wait --json'; more=$(_seriatim_queues "$1") ;;
+    check) words='--repair --json'; more=$(_seriatim_queues "$1") ;;
     web) words='--bind --port --token --read-only --consume' ;;
     outbox) words='' ;;
     completion) words='bash zsh fish' ;;
