@@ -72,6 +72,11 @@ def native():
 
 
 class Build(build_ext):
+    def finalize_options(self):
+        """An installation compiles again: what lies in build/ may be of other flags, without TLS for one, and setuptools compares times only."""
+        super().finalize_options()
+        self.force = self.force or not self.inplace
+
     def build_extension(self, ext):
         try:
             super().build_extension(ext)

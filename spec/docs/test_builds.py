@@ -1,4 +1,4 @@
-"""What a build without TLS says, and what a checkout says that was never compiled: which commands help."""
+"""What a build without TLS says, and what a checkout says that was never compiled: which commands help, and that they do."""
 
 from __future__ import annotations
 
@@ -41,6 +41,16 @@ def test_the_builds_say_that_there_will_be_no_tls(no_openssl: str, tmp_path: Pat
       load ARGV.shift
     """
     assert HELP in said("ruby", "-e", program, ROOT / "bindings/ruby/ext/seriatim/extconf.rb", folder=tmp_path)
+
+
+def test_pip_compiles_again_in_the_checkout_of_such_a_build(no_openssl: str, tmp_path: Path) -> None:
+    compiler = tmp_path / "cc"
+    compiler.write_text('#!/bin/sh\necho "$*"\nwhile [ "$1" != -o ]; do shift; done\n: >"$2"\n')
+    compiler.chmod(0o755)
+    words = [sys.executable, "setup.py", "build_ext", "--build-lib", tmp_path / "lib", "--build-temp", tmp_path / "objects"]
+    assert "-DSERIATIM_WITH_OPENSSL" not in said(*words, PATH=no_openssl, CC=str(compiler))
+    text = said(*words, CC=str(compiler))
+    assert "-DSERIATIM_WITH_OPENSSL" in text and "-lssl" in text, text
 
 
 def test_rediss_in_such_a_build_says_what_to_install(tmp_path: Path) -> None:
