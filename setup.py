@@ -82,7 +82,8 @@ class Build(build_ext):
             super().build_extension(ext)
         except CompileError:
             print(
-                "Seriatim needs hiredis: apt-get install libhiredis-dev | brew install hiredis | apk add hiredis-dev",
+                "Seriatim needs a C compiler, Python's headers and hiredis; the compiler's error names what is missing: "
+                "apt-get install gcc python3-dev libhiredis-dev | brew install hiredis | apk add gcc musl-dev python3-dev hiredis-dev",
                 file=sys.stderr,
             )
             raise

@@ -1,4 +1,4 @@
-"""What a build without TLS says, and what a checkout says that was never compiled: which commands help, and that they do."""
+"""What a build without TLS says, one that fails, and a checkout that was never compiled: which commands help, and that they do."""
 
 from __future__ import annotations
 
@@ -59,6 +59,13 @@ def test_rediss_in_such_a_build_says_what_to_install(tmp_path: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as server:
         text = said(tmp_path / "push", "1", "2", REDIS_URL=f"rediss://127.0.0.1:{server.getsockname()[1]}")
     assert "UNSUPPORTED" in text and f"not in this build: {HELP}, then reinstall" in text, text
+
+
+@pytest.mark.parametrize("compiler", ["false", "/no/such/cc"])
+def test_a_build_of_the_python_package_that_fails_says_what_it_needs(tmp_path: Path, compiler: str) -> None:
+    text = said(sys.executable, "setup.py", "build_ext", "--build-lib", tmp_path, "--build-temp", tmp_path, CC=compiler)
+    assert "needs a C compiler, Python's headers and hiredis" in text, text
+    assert "apt-get install gcc python3-dev libhiredis-dev" in text and f"{compiler}' failed" in text, text
 
 
 @pytest.mark.parametrize(("folder", "command", "help"), [
