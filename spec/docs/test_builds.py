@@ -1,7 +1,11 @@
-"""What a build without TLS says, one that fails, and a checkout that was never compiled: which commands help, and that they do."""
+"""What a build without TLS says, one that fails, and a checkout that was never compiled: which commands help, and that they do.
+
+The images of a page hold what they need.
+"""
 
 from __future__ import annotations
 
+import re
 import shutil
 import socket
 import subprocess
@@ -9,7 +13,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from pages import ROOT
+from pages import ROOT, section
 from processes import environment
 
 HELP = "apt-get install libssl-dev pkg-config"
@@ -66,6 +70,18 @@ def test_a_build_of_the_python_package_that_fails_says_what_it_needs(tmp_path: P
     text = said(sys.executable, "setup.py", "build_ext", "--build-lib", tmp_path, "--build-temp", tmp_path, CC=compiler)
     assert "needs a C compiler, Python's headers and hiredis" in text, text
     assert "apt-get install gcc python3-dev libhiredis-dev" in text and f"{compiler}' failed" in text, text
+
+
+@pytest.mark.parametrize(("image", "needed"), [("ruby-dev", "libc6-dev"), ("python3", "ca-certificates")])
+def test_an_image_of_the_page_holds_what_others_only_recommend(tmp_path: Path, image: str, needed: str) -> None:
+    text = "".join(block.text for block in section("docs/guides/deployment.md", "Container").left).replace("\\\n", " ")
+    packages = next(line for line in re.findall(r"apt-get install -y (--no-install-recommends .*)", text) if image in line.split())
+    # As on a machine where nothing is installed.
+    machine = ("-o", "Dir::State::status=/dev/null", "-o", f"Dir::Cache={tmp_path}")
+    told = said("apt-get", "install", "--simulate", *machine, *packages.split()) if shutil.which("apt-get") else "no apt-get"
+    if "Inst libhiredis" not in told:
+        pytest.skip("no lists of the packages of Debian 12")
+    assert f"Inst {needed} " in told
 
 
 @pytest.mark.parametrize(("folder", "command", "help"), [
