@@ -88,6 +88,24 @@ def machine(tmp_path: Path) -> Machine:
     return Machine(tmp_path)
 
 
+def test_setup_leaves_no_service_that_starts_at_boot(machine: Machine) -> None:
+    code, text = machine.run("setup")
+    assert code == 0 and machine.has("installed/nginx"), text
+    assert os.listdir(machine.folder / "enabled") == [], text
+    assert "setup: nginx is installed, but does not start at boot; systemctl enable nginx changes that\n" in text
+
+
+def test_setup_leaves_the_services_that_were_enabled_before(machine: Machine) -> None:
+    machine.put("installed/nginx", "enabled/nginx", "enabled/postgresql")
+    code, text = machine.run("setup")
+    assert code == 0 and sorted(os.listdir(machine.folder / "enabled")) == ["nginx", "postgresql"], text
+
+
+def test_setup_needs_no_systemctl(machine: Machine) -> None:
+    machine.program("bin/systemctl", "exit 127")
+    assert machine.run("setup")[0] == 0
+
+
 def test_setup_forbids_the_start_of_services_only_while_it_installs(machine: Machine) -> None:
     code, text = machine.run("setup")
     assert code == 0, text
