@@ -133,3 +133,15 @@ def test_setup_leaves_the_policy_of_another_program(machine: Machine) -> None:
     machine.policy.write_text("#!/bin/sh\nexit 101\n")
     assert machine.run("setup")[0] == 0
     assert machine.policy.read_text() == "#!/bin/sh\nexit 101\n"
+
+
+def test_demo_shows_what_setup_says(machine: Machine) -> None:
+    code, text = machine.run("demo")
+    assert code == 0, text
+    assert text.index("setup: installing ") < text.index("setup: ready\n") < text.index("the demo runs")
+
+
+def test_demo_ends_if_setup_fails(machine: Machine) -> None:
+    machine.put("fail")
+    code, text = machine.run("demo")
+    assert code != 0 and "the demo runs" not in text and text.count("apt-get could not install") == 1, text
