@@ -579,7 +579,7 @@ describe("with Redis", function()
     local file = assert(io.open(name, "wb"))
     file:write(bytes)
     file:close()
-    local pipe = assert(io.popen(([[/usr/bin/python3 -c 'import socket, sys
+    local pipe = assert(io.popen(([["${PYTHON:-/usr/bin/python3}" -c 'import socket, sys
 s = socket.socket(socket.AF_UNIX); s.connect("%s/s"); s.sendall(open("%s", "rb").read()); s.settimeout(20)
 try:
     while True:

@@ -706,7 +706,7 @@ for s in all:
     except ConnectionError: pass
 print("closed")
 ]]
-    local text = command.output_of(("/usr/bin/python3 -c %s %s 2>&1"):format(command.quote(slow), port))
+    local text = command.output_of(('"${PYTHON:-/usr/bin/python3}" -c %s %s 2>&1'):format(command.quote(slow), port))
     assert.equal("HTTP/1.1 200 True\nclosed\n", text)
     running:stop()
   end)
@@ -735,7 +735,7 @@ print(post("/api/v1/consume/ack", token=token)[0], done)
 for action in actions: action.join()
 print(done)
 ]]
-    local text = command.output_of(("/usr/bin/python3 -c %s %s 2>&1"):format(command.quote(ask_both), port))
+    local text = command.output_of(('"${PYTHON:-/usr/bin/python3}" -c %s %s 2>&1'):format(command.quote(ask_both), port))
     assert.equal("200 []\n[200, 200]\n", text)
     running:stop()
   end)

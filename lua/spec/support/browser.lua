@@ -86,7 +86,7 @@ function browser.exchange(where, bytes)
   local file = assert(io.open(path, "wb"))
   file:write(bytes)
   file:close()
-  local words = { "/usr/bin/python3", "-c", command.quote(SEND), command.quote(tostring(where)), path }
+  local words = { '"${PYTHON:-/usr/bin/python3}"', "-c", command.quote(SEND), command.quote(tostring(where)), path }
   local text = command.output_of(table.concat(words, " "))
   os.remove(path)
   return text

@@ -22,7 +22,7 @@ local function quoted(text)
   return "'" .. tostring(text):gsub("'", "'\\''") .. "'"
 end
 
-local FREE_PORT = [[/usr/bin/python3 -c '
+local FREE_PORT = [["${PYTHON:-/usr/bin/python3}" -c '
 import random, socket
 while True:
     try:

@@ -1,7 +1,7 @@
 """
 Runs spec/conformance/vectors and scenarios through the package's public API. See spec/conformance/README.md.
 
-    PYTHONPATH=python /usr/bin/python3 spec/conformance/runners/python/conformance.py [FILE or part of a NAME...]
+    PYTHONPATH=python python3 spec/conformance/runners/python/conformance.py [FILE or part of a NAME...]
 """
 
 from __future__ import annotations
