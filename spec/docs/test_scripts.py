@@ -1,4 +1,4 @@
-"""script/setup and script/demo on a machine of stand-ins: no package, service or file of this one is changed."""
+"""script/setup and script/demo on a machine of stand-ins: no package, service or file of this one is changed. script/check by names."""
 
 from __future__ import annotations
 
@@ -145,3 +145,18 @@ def test_demo_ends_if_setup_fails(machine: Machine) -> None:
     machine.put("fail")
     code, text = machine.run("demo")
     assert code != 0 and "the demo runs" not in text and text.count("apt-get could not install") == 1, text
+
+
+def check(*names: str) -> tuple[int, str]:
+    ended = subprocess.run([ROOT / "script/check", *names], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+    return ended.returncode, ended.stdout
+
+
+def test_check_takes_names_as_it_prints_them() -> None:
+    assert check("readme size", "one_version") == (0, "ok      readme size\nok      one version\n")
+
+
+@pytest.mark.parametrize("names", [["readme_sizes"], ["readme_size", "readme_sizes"], ["run"], ["report"]])
+def test_check_refuses_an_unknown_name(names: list[str]) -> None:
+    code, text = check(*names)
+    assert code == 1 and f"no check is named {names[-1]}; there are " in text and "one_version, package_layers" in text, text
