@@ -145,6 +145,42 @@ static void test_a_queue_of_many_ids_is_deleted_in_slices(void **state)
     close_queue(&f);
 }
 
+/* The wipe of many ids may take longer than layout.lua waits: a push that comes meanwhile must not open the queue. */
+static void test_r_queue_1_a_long_deletion_goes_on_to_its_end(void **state)
+{
+    static const seriatim_text name = {"Q", 1};
+    fixture f = open_queue(1, "merge"), other = another(1, "merge");
+    int i, wiped = SERIATIM_AGAIN, pushed = SERIATIM_AGAIN;
+    (void)state;
+    for (i = 0; i < 10; i++)
+        push_new_ids(&f, 500 * i, 500, none);
+    push(&other, "i0", "x", none); /* so it has the layout in hand */
+    assert_int_equal(seriatim_action_begin(f.client, f.queue, SERIATIM_DELETE_QUEUE, &name, 1), SERIATIM_OK);
+    while (count_of("HLEN", "jobs") == 5000 && (wiped = seriatim_link_step(f.link)) == SERIATIM_AGAIN)
+        seriatim_link_wait(f.link);
+    REDIS("SET seriatim:{Q}:deleted %s", "2 1 1000"); /* its time is over */
+    pause_ms(1100);
+    for (i = 0; i < 10 && (wiped = seriatim_link_step(f.link)) == SERIATIM_AGAIN; i++)
+        seriatim_link_wait(f.link);
+    assert_true(count_of("HLEN", "jobs") > 0);
+    done(&other, seriatim_push_begin(other.client, other.queue));
+    add(&other, "new", 3, "1", none);
+    assert_int_equal(seriatim_push_send(other.client), SERIATIM_OK);
+    while (wiped == SERIATIM_AGAIN || pushed == SERIATIM_AGAIN) {
+        if (pushed == SERIATIM_AGAIN)
+            pushed = seriatim_link_step(other.link);
+        if (wiped == SERIATIM_AGAIN)
+            wiped = seriatim_link_step(f.link);
+    }
+    assert_int_equal(wiped, SERIATIM_OK);
+    assert_int_equal(seriatim_action_result(f.client), 1);
+    assert_int_equal(pushed, SERIATIM_OK);
+    assert_int_equal(metrics(&other).length, 1);
+    assert_string_equal(layout_text(), "2 1 3");
+    seriatim_link_free(other.link);
+    close_queue(&f);
+}
+
 /* A queue with something in it goes only by its name; the next one of the name goes on with the generation. */
 static void test_r_queue_1_a_queue_with_content_is_deleted_by_its_name_only(void **state)
 {
@@ -255,6 +291,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_r_queue_1_a_queue_with_content_is_deleted_by_its_name_only),
         cmocka_unit_test(test_a_queue_of_many_ids_is_deleted_in_slices),
+        cmocka_unit_test(test_r_queue_1_a_long_deletion_goes_on_to_its_end),
         cmocka_unit_test(test_r_queue_2_a_served_queue_is_not_deleted),
         cmocka_unit_test(test_a_queue_goes_on_after_its_deletion_was_broken_off),
         cmocka_unit_test(test_a_queue_whose_deletion_was_refused_can_be_given_the_shards_that_it_had),

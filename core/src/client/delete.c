@@ -1,9 +1,12 @@
 /* delete.c - deletes a queue: closes its shards, counts what they hold, empties them, and then deletes its layout. */
+#include "base/system.h"
 #include "client/operator.h"
 
 #include <string.h>
 
-enum { DELETE_NODES, DELETE_BEGIN, DELETE_CLOSE, DELETE_WIPE, DELETE_END };
+enum { DELETE_NODES, DELETE_BEGIN, DELETE_CLOSE, DELETE_WIPE, DELETE_RENEW, DELETE_END };
+
+#define DELETE_RENEW_MS 1000 /* far below the PATIENCE of delete_queue.lua */
 
 typedef struct delete_state {
     int force;      /* delete its content too */
@@ -12,6 +15,7 @@ typedef struct delete_state {
     int64_t old;    /* the generation that is deleted */
     int64_t ids;    /* that the closed shards held, and scheduled payloads */
     size_t waiting; /* shards of the present step without their last answer */
+    int64_t told;   /* when delete_queue.lua was last told that the deletion is under way, in srt_clock_ms time */
     int deleted;
 } delete_state;
 
@@ -24,7 +28,7 @@ static void delete_release(seriatim_client *c)
 
 /* ---- Who serves it --------------------------------------------------------------------------- */
 
-static int delete_ask_queue(seriatim_client *c, const delete_state *d, const char *step, int kind)
+static int delete_ask_queue(seriatim_client *c, delete_state *d, const char *step, int kind)
 {
     srt_request *r = srt_queue_request(&c->registry, srt_cluster_pool(&c->cluster), &d->all, srt_script_delete_queue);
     if (!r)
@@ -32,6 +36,7 @@ static int delete_ask_queue(seriatim_client *c, const delete_state *d, const cha
     srt_request_int(r, d->old);
     srt_request_text(r, step);
     r->kind = kind;
+    d->told = srt_clock_ms();
     return srt_client_send(c, r);
 }
 
@@ -113,12 +118,21 @@ static int delete_on_close(seriatim_client *c, delete_state *d, const srt_reply 
     return d->ids && !d->force ? delete_ask_queue(c, d, "keep", DELETE_END) : delete_ask_shards(c, d, DELETE_WIPE);
 }
 
+/*
+ * While many ids are wiped, the queue must not go on: layout.lua would let it, after its time. What a renewal answers
+ * is not looked at: if the queue has gone on, the last step is told so.
+ */
 static int delete_on_wipe(seriatim_client *c, delete_state *d, const srt_request *r, const srt_reply *reply)
 {
+    int status = SERIATIM_OK;
     if (reply->tokens[0].type != SRT_STRING)
         return srt_operator_protocol(c, "wipe");
-    if (reply->tokens[0].len > 0)
-        return delete_ask_shard(c, d, (unsigned)r->place, DELETE_WIPE, &reply->tokens[0]);
+    if (reply->tokens[0].len > 0) {
+        if (srt_clock_ms() - d->told >= DELETE_RENEW_MS)
+            status = delete_ask_queue(c, d, "begin", DELETE_RENEW);
+        return status == SERIATIM_OK ? delete_ask_shard(c, d, (unsigned)r->place, DELETE_WIPE, &reply->tokens[0])
+                                     : status;
+    }
     return --d->waiting > 0 ? SERIATIM_OK : delete_ask_queue(c, d, "delete", DELETE_END);
 }
 
@@ -167,6 +181,8 @@ static int delete_on_reply(seriatim_client *c, srt_request *r, const srt_reply *
         return delete_on_close(c, d, reply);
     case DELETE_WIPE:
         return delete_on_wipe(c, d, r, reply);
+    case DELETE_RENEW:
+        return SERIATIM_OK;
     default:
         return delete_on_end_step(c, d, reply);
     }
