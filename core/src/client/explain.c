@@ -21,6 +21,8 @@ typedef struct explain_state {
     char mode;                /* of the run */
     double ends;              /* Unix time in seconds at which its time is over; 0: it has no end */
     seriatim_explanation result;
+    const seriatim_history_entry *earlier; /* the history in the shard that was asked before */
+    size_t earlier_count;
     char text[768];
 } explain_state;
 
@@ -45,7 +47,6 @@ static void explain_blank(const explain_state *e, seriatim_record *view)
 
 static void explain_reset(explain_state *e)
 {
-    srt_arena_reset(&e->memory);
     memset(&e->result, 0, sizeof e->result);
     explain_blank(e, &e->result.job);
     explain_blank(e, &e->result.behind);
@@ -58,6 +59,8 @@ static int explain_ask(seriatim_client *c, explain_state *e, unsigned shard)
 {
     srt_request *r = srt_client_shard_request(c, c->registry.queues[c->queue], shard, srt_script_explain);
     e->shard = shard;
+    e->earlier = e->result.history;
+    e->earlier_count = e->result.history_count;
     explain_reset(e);
     if (!r)
         return SERIATIM_NOMEM;
@@ -71,6 +74,7 @@ static int explain_send(seriatim_client *c, srt_queue *queue)
     explain_state *e = c->state;
     e->queue = queue;
     e->shard = e->next = seriatim_shard_of(e->id, e->len, queue->shards_count);
+    srt_arena_reset(&e->memory);
     explain_reset(e);
     if (queue->shards_count == 0)
         return SERIATIM_OK;
@@ -101,24 +105,46 @@ static int explain_view(seriatim_client *c, explain_state *e, seriatim_record *v
     return SERIATIM_OK;
 }
 
-/* What happened to the id: the `count` tokens at `at`. */
+/* Is an event in the list? Then its whole history has moved there. */
+static int explain_has_event(const seriatim_history_entry *list, size_t count, const seriatim_history_entry *event)
+{
+    size_t i;
+    for (i = 0; i < count; i++)
+        if (list[i].at == event->at && strcmp(list[i].text, event->text) == 0)
+            return 1;
+    return 0;
+}
+
+/*
+ * What happened to the id: the `count` tokens at `at`. A history moves after the rest of its id, so before it comes
+ * what the first shard had, unless that has moved between both questions.
+ */
 static int explain_history(seriatim_client *c, explain_state *e, const srt_token *at, size_t count)
 {
-    seriatim_history_entry *entries;
+    seriatim_history_entry *entries, *later;
+    size_t i, earlier = e->earlier_count;
     int status = SERIATIM_OK;
-    size_t i;
-    if (count == 0)
+    if (earlier + count == 0)
         return SERIATIM_OK;
-    entries = srt_arena_alloc(&e->memory, count * sizeof *entries);
+    entries = srt_arena_alloc(&e->memory, (earlier + count) * sizeof *entries);
     if (!entries)
         return srt_operator_nomem(c);
+    if (earlier)
+        memcpy(entries, e->earlier, earlier * sizeof *entries);
+    later = entries + earlier;
     for (i = 0; i < count && status == SERIATIM_OK; i++) {
         char *data = srt_arena_copy(&e->memory, at[i].data, at[i].len);
-        status = data ? srt_event_read(&entries[i], &e->memory, data, at[i].len) : SERIATIM_NOMEM;
+        status = data ? srt_event_read(&later[i], &e->memory, data, at[i].len) : SERIATIM_NOMEM;
     }
-    e->result.history = entries;
-    e->result.history_count = count;
-    return status == SERIATIM_OK ? SERIATIM_OK : srt_operator_nomem(c);
+    if (status != SERIATIM_OK)
+        return srt_operator_nomem(c);
+    if (earlier && explain_has_event(later, count, &later[-1]))
+        earlier = 0;
+    if (earlier + count > SRT_HISTORY_MOST)
+        earlier = SRT_HISTORY_MOST - count;
+    e->result.history = later - earlier;
+    e->result.history_count = earlier + count;
+    return SERIATIM_OK;
 }
 
 /* A score that is still remembered: score and end, <dd. */
