@@ -330,6 +330,52 @@ static void test_r_ick_4_a_reserve_that_goes_on_ends_no_later_one_of_its_name(vo
     free(names);
 }
 
+/* Between the scripts of a reserve that takes back first, the consumer has a token and an end, and no members. */
+static void test_r_ick_15_a_check_beside_a_large_reserve_finds_and_changes_nothing(void **state)
+{
+    ick_user u = ick_join();
+    fixture f = open_queue(1, "merge");
+    seriatim_ick_member *all = calloc(1000, sizeof *all);
+    char(*names)[12] = calloc(1000, sizeof *names);
+    redisReply *first, *reply;
+    (void)state;
+    add_numbers(&u, all, names, 1000);
+    ick_begin(&u);
+    ick_finish(&u, seriatim_ick_reserve(u.client, &u.ick, 1000, 0));
+    first = reserve_script("", "1");
+    assert_string_equal(first->element[1]->str, "2");
+    assert_int_equal(number("EXISTS " ICK_SET "cset:consumer"), 0);
+    assert_string_equal(kinds_found(&f, SERIATIM_NO_QUEUE, 1), "");
+    reply = reserve_script(first->element[0]->str, "1");
+    assert_int_equal(reply->elements, 3 + 2 * 10);
+    freeReplyObject(reply);
+    freeReplyObject(first);
+    close_queue(&f);
+    ick_leave(&u);
+    free(all);
+    free(names);
+}
+
+/* A repair that has listed the key of what a consumer holds comes to it when a reserve has taken all of it back. */
+static void test_r_ick_15_a_repair_of_a_key_that_has_gone_leaves_the_reserve_its_token(void **state)
+{
+    ick_user u = ick_join();
+    redisReply *reply;
+    (void)state;
+    ick_add(&u, "a", 1);
+    REDIS("HSET " ICK_SET "about token 5");
+    REDIS("HSET " ICK_SET "tokens consumer 5");
+    REDIS("ZADD " ICK_SET "ends 9000000000000000 consumer");
+    reply = redis("EVAL %b 8 " ICK_SET "about " ICK_SET "pset " ICK_SET "again " ICK_SET "held " ICK_SET
+                  "tokens " ICK_SET "ends " ICK_SET "guard " ICK_SET "cset:consumer cset 0 1 consumer",
+                  srt_script_text_check_ick, sizeof srt_script_text_check_ick);
+    assert_int_equal(reply->element[2]->elements, 0);
+    freeReplyObject(reply);
+    assert_int_equal(number("HLEN " ICK_SET "tokens"), 1);
+    assert_int_equal(number("ZCARD " ICK_SET "ends"), 1);
+    ick_leave(&u);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -341,6 +387,8 @@ int main(void)
         cmocka_unit_test(test_r_ick_9_calls_keep_their_order_when_redis_forgets_the_scripts),
         cmocka_unit_test(test_r_ick_4_two_processes_of_one_name_both_end_a_large_reserve),
         cmocka_unit_test(test_r_ick_4_a_reserve_that_goes_on_ends_no_later_one_of_its_name),
+        cmocka_unit_test(test_r_ick_15_a_check_beside_a_large_reserve_finds_and_changes_nothing),
+        cmocka_unit_test(test_r_ick_15_a_repair_of_a_key_that_has_gone_leaves_the_reserve_its_token),
     };
     return cmocka_run_group_tests(tests, start_server, stop_server);
 }

@@ -1,7 +1,8 @@
 -- include: ick_keys
 -- CHECK_ICK: do the keys of a two-phase commit set agree? One key, or a slice of it. What the scripts of core/scripts/ick guarantee:
 -- a member is in pset or in the cset of the one consumer that `held` names for it, and only then it can be in again; a consumer
--- that holds members, and no other, has a token and an end of its reservations.
+-- that holds members has a token and an end of its reservations. One that holds none has both or neither: both between two calls
+-- of a reserve that takes back first (ick_reserve.lua).
 -- KEYS: 1 to 7 of ick_keys.lua, or all 8 for the part cset
 -- ARGV: 1 about, pset, again, held, tokens, ends or cset; 2 cursor; 3 '1' to repair; 4 the consumer, for the part cset
 -- Returns as check.lua: {cursor, looked at, {finding, key, detail, '1' if repaired, ...}, {}}
@@ -76,16 +77,16 @@ function look.held(member, who)
 end
 
 function look.tokens(who, token)
-  if not holds(who) then
-    find('the consumer %s has a token and holds no members', who, function() call('HDEL', TOKENS, who) end)
+  if not holds(who) and not call('ZSCORE', ENDS, who) then
+    find('the consumer %s has a token, no end of its reservations and no members', who, function() call('HDEL', TOKENS, who) end)
   elseif not string.find(token, '^%d+$') or tonumber(token) > (tonumber(call('HGET', ABOUT, 'token') or nil) or 0) then
     find('the consumer %s has a token that this set has not given', who, function() new_token(who) end)
   end
 end
 
 function look.ends(who, ends)
-  if not holds(who) then
-    find('the consumer %s has an end of its reservations and holds no members', who, function() call('ZREM', ENDS, who) end)
+  if not holds(who) and call('HEXISTS', TOKENS, who) == 0 then
+    find('the consumer %s has an end of its reservations, no token and no members', who, function() call('ZREM', ENDS, who) end)
   elseif tonumber(ends) > now + 2 * ICK_LONGEST then
     find('the reservations of the consumer %s end later than any reserve_time allows', who, function()
       call('ZADD', ENDS, format('%.0f', now), who)
@@ -123,7 +124,7 @@ local of_hash = place == 1 or place == 4 or place == 5
 local slice = call(of_hash and 'HSCAN' or 'ZSCAN', KEYS[place], cursor, 'COUNT', 50)
 if place == 8 and cursor == '0' and there[8] then look_at_consumer() end
 for i = 1, #slice[2], 2 do look[part](slice[2][i], slice[2][i + 1]) end
-if repair and place == 8 and not holds(consumer) then
+if repair and there[8] and not holds(consumer) then
   call('HDEL', TOKENS, consumer)
   call('ZREM', ENDS, consumer)
 end
