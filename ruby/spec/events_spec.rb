@@ -208,6 +208,15 @@ RSpec.describe Seriatim::Events do
     expect(events.off("Late")).to be(false)
   end
 
+  it "R-EVENT-9: an `on` that a throw or the end of its thread breaks off has added no handler" do
+    server = serve(worker("Other"))
+    [-> { throw :left }, -> { Thread.exit }].each do |leave|
+      server.define_singleton_method(:look_up_shards) { |_workers| leave.call }
+      Thread.new { catch(:left) { events.on("Late") { true } } }.join
+      expect(events.off("Late")).to be(false)
+    end
+  end
+
   it "R-EVENT-9: runs handlers that on_server_init adds, where a splitter fixed the shards, too" do
     Seriatim.on_server_init = -> { events.on("Late") { |event, _| (calls << event) and true } }
     Seriatim.build_splitter = -> { Seriatim.build_default_splitter }

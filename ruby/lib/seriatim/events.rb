@@ -70,9 +70,9 @@ module Seriatim
       def register(worker)
         Worker.of_events << worker
         Server.running.each { |server| server.serve(worker) }
-      rescue StandardError
-        unregister(worker)
-        raise
+        served = true
+      ensure
+        unregister(worker) unless served # also where Timeout or Thread#kill ends the call, which raise nothing
       end
 
       # @api private
