@@ -224,6 +224,9 @@ def test_r_event_8_what_cannot_be_is_refused(events: Any) -> None:
         (lambda: events.enqueue("Paid", id=None, event=1), "id must not be None"),
         (lambda: events.enqueue("Paid", id=1, event=None), "event must not be None"),
         (lambda: events.enqueue("Paid", id=1, event=1, delay=None), "delay must not be None"),
+        (lambda: events.enqueue("Paid", id=1, event=1, context=5), "context must be a dict of str"),
+        (lambda: events.enqueue("Paid", id=1, event=1, context="ab"), "context must be a dict of str"),
+        (lambda: events.enqueue("Paid", id=1, event=1, context=[("a", "b")]), "context must be a dict of str"),
     ]:
         with pytest.raises(seriatim.Invalid, match=message):
             call()
