@@ -121,6 +121,45 @@ static void test_actions_apply_to_an_id_that_unites(void **state)
     close_queue(&f);
 }
 
+/* Nothing runs of such an id, so a payload may go, whichever record it lies in. */
+static void test_explain_and_drop_know_that_nothing_runs_of_an_id_that_unites(void **state)
+{
+    static const char *const folds[] = {"merge", "list"}; /* the map names payloads, or find goes over them */
+    char run[64], payload[32];
+    size_t fold;
+    int i;
+    (void)state;
+    for (fold = 0; fold < 2; fold++) {
+        fixture f = open_queue(1, folds[fold]);
+        acquire(&f, "n1");
+        push_many(&f, "hot", 0, 700);
+        assert_int_equal(claim(&f, "1", run), 1);
+        assert_int_equal(drop(&f, SERIATIM_DROP_PAYLOAD, "hot", "p5"), 0);
+        assert_non_null(strstr(explain(&f, "hot")->text, "it runs, or is claimed to run on node n1"));
+        push_many(&f, "hot", 1000, 700);
+        freeReplyObject(
+            SCRIPT(settle, f.lease, "1", folds[fold], "0", "fail", "hot", run, "60000000", "boom", "9", "bury"));
+        assert_int_equal(count_of("ZCARD", "uniting"), 1);
+        assert_non_null(strstr(explain(&f, "hot")->text, "its run has ended, and many payloads came meanwhile"));
+        assert_non_null(strstr(explain(&f, "hot")->text, "n1, which owns its shard"));
+        assert_int_equal(drop(&f, SERIATIM_DROP_PAYLOAD, "hot", "p699"), 1);
+        assert_int_equal(drop(&f, SERIATIM_DROP_PAYLOAD, "hot", "p699"), 0);
+        assert_int_equal(drop(&f, SERIATIM_DROP_PAYLOAD, "hot", "p1699"), 1);
+        assert_int_equal(drop(&f, SERIATIM_DROP_PAYLOAD, "hot", "p1699"), 0);
+        assert_int_equal(findings(&f, 0), 0);
+        for (i = 0; i < 699; i++) {
+            snprintf(payload, sizeof payload, "p%d", i);
+            assert_int_equal(drop(&f, SERIATIM_DROP_PAYLOAD, "hot", payload), 1);
+        }
+        assert_int_equal(findings(&f, 0), 0);
+        recover_all(&f);
+        assert_int_equal(fetch(&f, SERIATIM_FETCH, "hot")->payload_total, 699);
+        assert_int_equal(count_of("EXISTS", "nextspill:hot") + count_of("EXISTS", "uniting"), 0);
+        assert_int_equal(findings(&f, 0), 0);
+        close_queue(&f);
+    }
+}
+
 /* Without its entry in `uniting` the id would stay as it is for ever; the repair puts what lay there aside. */
 static void test_check_finds_the_ids_of_a_wrong_key_that_unite(void **state)
 {
@@ -359,6 +398,7 @@ int main(void)
         cmocka_unit_test(test_the_next_owner_recovers_runs_in_slices),
         cmocka_unit_test(test_an_id_unites_in_slices),
         cmocka_unit_test(test_actions_apply_to_an_id_that_unites),
+        cmocka_unit_test(test_explain_and_drop_know_that_nothing_runs_of_an_id_that_unites),
         cmocka_unit_test(test_check_finds_the_ids_of_a_wrong_key_that_unite),
         cmocka_unit_test(test_undecodable_payloads_are_buried_in_slices),
         cmocka_unit_test(test_an_oversize_payload_is_killed_in_one_call),

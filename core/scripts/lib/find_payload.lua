@@ -1,13 +1,6 @@
 -- library: find_payload - for cancel and reschedule: finds one payload in the records of its id, by its arrival (the stamp that a handle
 -- names), and takes it out. Scheduled payloads, which lie elsewhere, are in scheduled.lua. It needs record and admin.
-
--- The places where a payload of an id may wait: behind a run, or in the waiting record. What runs has been delivered; of an id that is
--- uniting, nothing runs.
-local function places_to_look(id)
-  local run = run_of(id)
-  if not run then return {first} end
-  return sub(run, 2, 2) == RUN_UNITING and {second, first} or {second}
-end
+-- include: places
 
 -- The entry with this stamp (8 bytes >d) in a record, or nil; and where to go on ('' at the end). In a spilled record, which is in
 -- the order of scores, some 2,500 entries a call are looked at.

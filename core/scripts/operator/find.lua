@@ -1,13 +1,15 @@
--- include: prelude keys record runs lowest
--- FIND: which payload of an id has these bytes: of one that waits or is parked, of what waits behind a run, or of a dead one.
+-- include: prelude keys record runs lowest places
+-- FIND: which payload of an id has these bytes: of one that waits, is parked or uniting, of what waits behind a run, or of a dead one.
 -- KEYS: the shard's
--- ARGV: 1 generation, 2 part: waiting, dead; 3 id, 4 payload, 5 where to go on ('' at first)
+-- ARGV: 1 generation, 2 part: waiting, dead; 3 id, 4 payload, 5 where to go on ('' at first): number of the place, stamp and score
 -- Returns {its stamp and score, packed >dd, or '', where to go on ('' at the end)}. Of equal payloads the first by score, then
---   by arrival. A call looks at some 500 spilled payloads or 1 MiB, so that others do not wait long.
-local id, payload, from = ARGV[3], ARGV[4], ARGV[5]
-local store = ARGV[2] == 'dead' and morgue or run_of(id) and second or first
+--   by arrival; of an id that is uniting, one that came meanwhile before the others. A call looks at one record, and at some 500 spilled payloads or 1 MiB, so that others do not wait long.
+local id, payload = ARGV[3], ARGV[4]
+local stores = ARGV[2] == 'dead' and {morgue} or places_to_look(id)
+local number, from = tonumber(sub(ARGV[5], 1, 1)) or 1, sub(ARGV[5], 2)
+local store, following = stores[number] or first, stores[number + 1] and tostring(number + 1) or ''
 local record = call('HGET', store.hash, id)
-if not record then return {'', ''} end
+if not record then return {'', following} end
 local r = read(record)
 
 if r.entries then
@@ -16,7 +18,7 @@ if r.entries then
     if r.entries[i].payload == payload then equal[#equal + 1] = r.entries[i] end
   end
   local found = equal[lowest(equal)]
-  return {found and pack('>dd', found.stamp, found.score) or '', ''}
+  return {found and pack('>dd', found.stamp, found.score) or '', found and '' or following}
 end
 
 local known = call('HGET', store.map .. id, 'i' .. redis.sha1hex(payload))
@@ -32,8 +34,8 @@ for _ = 1, 10 do
     if #flat[i] == #payload + 8 and sub(flat[i], 9) == payload then return {key(i), ''} end
     bytes = bytes + #flat[i]
   end
-  if #flat < 100 then return {'', ''} end
+  if #flat < 100 then return {'', following} end
   if bytes >= 1048576 then break end
   at = at + 50
 end
-return {'', key(99)}
+return {'', number .. key(99)}

@@ -290,6 +290,18 @@ static void explain_scheduled(explain_state *e, const char *before)
     }
 }
 
+/* Its run has ended, and nobody has it. */
+static void explain_unite(explain_state *e)
+{
+    explain_say(e, "its run has ended, and many payloads came meanwhile: a server is to unite them before its next run",
+                "", "");
+    explain_say_owner(e);
+    if (e->deletes)
+        explain_say(e, "; what ran was deleted and will not come back", "", "");
+    if (e->parks)
+        explain_say(e, "; it will be parked then", "", "");
+}
+
 static void explain_run(explain_state *e)
 {
     if (e->mode == SRT_RUN_POPPED)
@@ -348,14 +360,20 @@ static void explain_say_move(explain_state *e)
     if (e->leaves == EXPLAIN_IN_BATCH)
         explain_say(e, "it is on its way ", text, ", in a batch of a server that moves ids");
     else
-        explain_say(e, e->runs ? "; when its run has ended it moves " : "; a server is to move it ", text, "");
+        explain_say(e,
+                    !e->runs                     ? "; a server is to move it "
+                    : e->mode == SRT_RUN_UNITING ? "; then it moves "
+                                                 : "; when its run has ended it moves ",
+                    text, "");
 }
 
 static int explain_on_end(seriatim_client *c, int failed)
 {
     explain_state *e = c->state;
     e->text[0] = '\0';
-    if (e->runs)
+    if (e->runs && e->mode == SRT_RUN_UNITING)
+        explain_unite(e);
+    else if (e->runs)
         explain_run(e);
     else if (strcmp(e->result.job.state, "unknown") != 0)
         explain_wait(e);

@@ -1,0 +1,8 @@
+-- library: places - where a payload of an id may wait. It needs record and runs.
+
+-- Behind a run, or in the waiting record. What runs has been delivered; of an id that is uniting, nothing runs.
+local function places_to_look(id)
+  local run = run_of(id)
+  if not run then return {first} end
+  return sub(run, 2, 2) == RUN_UNITING and {second, first} or {second}
+end
