@@ -157,6 +157,30 @@ describe("a server", function()
     assert.equal(0, server:stop())
   end)
 
+  it("calls retries_exhausted while a scheduler of the application will not choose", function()
+    local made = queue { name = "Exhausted", shards_count = 1, max_retry_count = 0 }
+    push_many(made, 2)
+    local server = serve(APP .. [[
+      local is_open = true
+      seriatim.build_scheduler = function()
+        return function(candidates) return is_open and candidates[1] or nil end
+      end
+      seriatim.worker {
+        name = "Exhausted", shards_count = 1, max_retry_count = 0,
+        perform = function()
+          is_open = false
+          while not io.open(os.getenv("TRACE") .. ".gate") do native.sleep(0.01) end
+          error("bad")
+        end,
+        retries_exhausted = function(jobs) note("told " .. jobs[1].id) end,
+      }
+    ]], "-c", "1")
+    command.eventually(function() return assert(made:metrics()).busy == 2 end) -- one runs, and one is ready
+    shell:write("trace.gate", "")
+    command.eventually(function() return shell:trace() == "told 1\n" end)
+    assert.equal(0, server:stop())
+  end)
+
   it("shows a scheduler the shards that were added after the start", function()
     local made = queue { name = "Grown", shards_count = 1 }
     local server = serve(APP .. [[

@@ -367,6 +367,40 @@ def test_a_scheduler_that_will_not_choose_holds_back_what_an_idle_server_gets(is
     runs(recorder, 1)
 
 
+@pytest.mark.parametrize("is_async", [False, True])
+def test_retries_exhausted_is_called_while_a_scheduler_will_not_choose(is_async: bool) -> None:
+    is_closed, fail, told = threading.Event(), threading.Event(), threading.Event()
+
+    def perform(payloads_by_id: Any, batch: Any) -> None:
+        is_closed.set()
+        fail.wait(60)
+        raise ValueError("bad")
+
+    async def perform_async(payloads_by_id: Any, batch: Any) -> None:
+        await asyncio.to_thread(perform, payloads_by_id, batch)
+
+    async def tell_async(self: Any, jobs: list[Any]) -> None:
+        told.set()
+
+    def tell(self: Any, jobs: list[Any]) -> None:
+        told.set()
+
+    seriatim.build_scheduler = lambda: lambda candidates: None if is_closed.is_set() else candidates[0]
+    recorder = worker(
+        "Exhausted",
+        perform_async if is_async else perform,
+        shards_count=1,
+        max_retry_count=0,
+        retries_exhausted=tell_async if is_async else tell,
+    )
+    recorder.perform_async([{"id": 1}, {"id": 2}])
+    server = serve(recorder, threads=1)
+    eventually(lambda: includes(server.stats(), running=1, claimed=1))
+    fail.set()
+    assert told.wait(60)
+    assert server.stats()["claimed"] == 1
+
+
 def test_a_scheduler_is_shown_the_shards_that_were_added_after_the_start() -> None:
     counts = [0]
 

@@ -118,6 +118,22 @@ RSpec.describe "scheduling" do
     runs(recorder, 1)
   end
 
+  it "calls retries_exhausted while a scheduler chooses nothing" do
+    open, fail = true, Thread::Queue.new
+    Seriatim.build_scheduler = -> { ->(list) { list.first if open } }
+    recorder = worker("Exhausted", shards_count: 1, max_retry_count: 0) { (open = false) or (fail.pop and raise "x") }
+    told = Thread::Queue.new
+    recorder.define_singleton_method(:retries_exhausted) { |jobs| told << jobs.first[:id] }
+    recorder.perform_async([{ id: 1 }, { id: 2 }])
+    server = serve(recorder, threads: 1)
+    eventually { server.stats.values_at(:running, :claimed) == [1, 1] }
+    fail << true
+    expect(Timeout.timeout(60) { told.pop }).to eq("1")
+    expect(server.stats[:claimed]).to eq(1)
+    open = true
+    expect(server.stop(30)).to be(true)
+  end
+
   it "shows a scheduler the shards that were added after the start" do
     counts = [0]
     Seriatim.build_scheduler = -> { ->(list) { (counts << list.size) and nil } }

@@ -92,8 +92,10 @@ function Host:take()
     local reusable = self.reusable
     self.reusable = nil
     return node:take(self.group, nil, reusable), settings.poll_interval
+  elseif worker == false then
+    return node:take_unscheduled(self.group, 0), ASK_AGAIN
   end
-  return worker and node:take_from(self.group, worker, shard) or nil, ASK_AGAIN
+  return node:take_from(self.group, worker, shard) or nil, ASK_AGAIN
 end
 
 function Host:run(delivery)

@@ -45,16 +45,17 @@ function Source:take(reusable)
   local worker, shard = self:pick()
   if worker then
     return self.runner:take_from(self.group, worker, shard) or nil
-  elseif worker == nil then
-    return self.runner:take_unscheduled(self.group, settings.poll_interval)
   end
-  native.sleep(0.01)
-  return nil
+  local delivery = self.runner:take_unscheduled(self.group, worker == nil and settings.poll_interval or 0)
+  if delivery == nil and worker == false then
+    native.sleep(0.01)
+  end
+  return delivery
 end
 
----A worker's number and a shard, as the application's scheduler chose. nil: there is nothing to choose from, but the core may
----still have what no scheduler chooses: dead jobs to tell of, the end. What becomes ready while Source:take waits for that is for the
----scheduler, which the next call asks. false: it will not choose.
+---A worker's number and a shard, as the application's scheduler chose. nil: there is nothing to choose from. false: it will not
+---choose. In both cases the core may still have what no scheduler chooses: dead jobs to tell of, ids in doubt, the end. What becomes
+---ready while Source:take waits for that is for the scheduler, which the next call asks.
 ---@return integer|false|nil worker
 ---@return integer? shard
 function Source:pick()

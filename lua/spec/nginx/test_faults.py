@@ -70,6 +70,40 @@ def test_f32_hooks_that_misbehave(faulty: Nginx) -> None:
     assert faulty.workers() == workers
 
 
+UNWILLING_SCHEDULER = """
+    require "app"
+    local is_open = true
+    seriatim.build_scheduler = function()
+      return function(candidates) return is_open and candidates[1] or nil end
+    end
+    require("app").Exhausted = seriatim.worker {
+      name = "Exhausted",
+      shards_count = 1,
+      max_retry_count = 0,
+      perform = function()
+        is_open = false
+        while not io.open("GATE") do ngx.sleep(0.01) end
+        error("bad luck")
+      end,
+      retries_exhausted = function(jobs) ngx.log(ngx.NOTICE, "told ", jobs[1].id, ".") end,
+    }
+"""
+
+
+def test_retries_exhausted_is_called_while_a_scheduler_will_not_choose(folder: Path, server: Redis) -> None:
+    made = Nginx(folder, server, {"redis": server.url, "processes": "1"})
+    made.configure('require "app"', UNWILLING_SCHEDULER.replace("GATE", str(folder / "gate"))).start()
+    try:
+        made.get("/content", worker="Exhausted", id="bad")
+        wait_until(lambda: made.figures().get("stats", {}).get("running") == 1, "the run")
+        made.get("/content", worker="Exhausted", id="held")
+        wait_until(lambda: made.figures()["stats"]["claimed"] == 1, "the id that is ready")
+        (folder / "gate").touch()
+        wait_until(lambda: "told bad.," in made.log(), "retries_exhausted")
+    finally:
+        made.end()
+
+
 FAILING_HOOK = """
     seriatim.on_server_init(function() ngx.log(ngx.NOTICE, "first hook") end)
     seriatim.on_thread_init(function()

@@ -56,8 +56,8 @@ class Source:
 
     def _scheduled(self, patience: float | None) -> _native.Delivery | None:
         """
-        Without candidates the core may still have something that no scheduler chooses: dead jobs to tell of, the end. What becomes
-        ready during the wait is for the scheduler, which the next call asks.
+        Without a choice the core may still have something that no scheduler chooses: dead jobs to tell of, ids in doubt, the end. What
+        becomes ready during the wait is for the scheduler, which the next call asks.
         """
         rows = self._candidates()
         if not rows:
@@ -67,8 +67,11 @@ class Source:
         place = self._choose(candidates)
         if place is None:
             self._server._note_move()  # it is asked, so the server does not stand still
-            self._rest(patience)
-            return None
+            unscheduled = self._runner.take_unscheduled(self.group, 0)
+            if unscheduled is None:
+                self._runner.clear(self.group)
+                self._rest(patience)
+            return unscheduled
         worker, shard = rows[place][:2]
         delivery = self._runner.take_from(self.group, worker, shard)
         if delivery is None:  # another thread was quicker

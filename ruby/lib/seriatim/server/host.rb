@@ -47,14 +47,12 @@ module Seriatim
       take
     end
 
-    # Without candidates the core may still have something that no scheduler chooses: dead jobs to tell of, the end.
+    # Without a choice the core may still have something that no scheduler chooses: dead jobs to tell of, ids in doubt, the end.
     def scheduled
       rows = candidate_rows
-      return @runner.take_unscheduled(@group) if rows.empty?
-
       candidates = rows.map { |number, *rest| Schedulers::Candidate.new(@server.worker(number).module, *rest) }
-      place = choose(candidates) or return
-      @runner.take_from(@group, rows.fetch(place).first(2))
+      place = choose(candidates) unless rows.empty?
+      place ? @runner.take_from(@group, rows.fetch(place).first(2)) : @runner.take_unscheduled(@group)
     end
 
     # All of them: a queue may have more shards by now than when the server started.
