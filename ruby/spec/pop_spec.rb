@@ -247,6 +247,18 @@ RSpec.describe "Seriatim.pop" do
     expect(pop(raw, ttr: 0)).to be_nil
   end
 
+  [LoadError, NotImplementedError, SystemStackError].each do |error|
+    it "R-POP-16: gives what can be read where the codec raises #{error}" do
+      read = ->(bytes) { bytes == "bad" ? raise(error, "no") : bytes }
+      queue = worker("Raises", codec: [:itself.to_proc, read], fold: :list)
+      queue.perform_async([{ id: 1, payload: "bad" }, { id: 1, payload: "good" }])
+      expect(pop(queue, ttr: 0)).to have_attributes(id: "1", payloads: ["good"])
+      queue.perform_async([{ id: 2, payload: "bad" }, { id: 2, payload: "good" }])
+      expect(popped(queue)).to have_attributes(id: "2", payloads: ["good"])
+      expect(queue.queries.morgue_fetch([2]).first).to include(error: /undecodable payload: #{error}: no/)
+    end
+  end
+
   it "reads payloads with the worker's codec, also where the queue is named; with the module's where no worker is known" do
     Seriatim.dump_payload = ->(payload) { "m#{payload}" }
     Seriatim.load_payload = ->(bytes) { bytes.delete_prefix("m") }

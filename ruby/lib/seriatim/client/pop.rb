@@ -117,7 +117,7 @@ module Seriatim
       broken = {}
       values = rows.each_with_index.with_object({}) do |((bytes), at), read|
         read[at] = codec.load(bytes)
-      rescue StandardError => e
+      rescue StandardError, ScriptError, SystemStackError => e
         broken[at] = e
       end
       [values, broken]
