@@ -271,6 +271,18 @@ describe("signals", function()
     end)
   end
 
+  it("R-SIGNAL-4: TSTP while the application is loaded lets the server claim nothing", function()
+    local slow = seriatim.worker { name = "Slow" }
+    assert(slow:perform_async { { id = 1 } })
+    local server = loading(1)
+    server:signal("TSTP")
+    server:wait_for(" quiet ")
+    native.sleep(0.7)
+    local metrics = assert(slow:metrics())
+    assert.same({ 0, 1, 0 }, { metrics.processed, metrics.length, metrics.busy })
+    assert.equal(0, server:stop())
+  end)
+
   ---The command while it loads its own files, which wait until it has the signal.
   local function starting(name, ...)
     shell:write("own/seriatim/cli.lua", ([[

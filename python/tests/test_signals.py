@@ -621,6 +621,18 @@ def test_f20_other_signals_wait_until_the_server_stands(arguments: Any, loading:
     assert command.stop() == 0
 
 
+def test_r_signal_4_tstp_while_the_application_is_loaded_lets_the_server_claim_nothing(loading: Any) -> None:
+    slow = worker("Slow")
+    slow.perform_async([{"id": 1}])
+    command = loading(1)
+    command.signal("TSTP")
+    command.wait_for(" quiet ")
+    time.sleep(0.7)
+    figures = slow.metrics
+    assert (figures["processed"], figures["length"], figures["busy"]) == (0, 1, 0)
+    assert command.stop() == 0
+
+
 def test_f20_term_twice_within_a_second_is_one_and_int_twice_is_meant(loading: Any) -> None:
     def code_after_two() -> int:
         command = loading(0)

@@ -585,6 +585,17 @@ RSpec.describe "the command", limit: 400 do
       end
     end
 
+    it "R-SIGNAL-4: TSTP while the application is loaded lets the server claim nothing" do
+      slow = worker("SlowWorker")
+      slow.perform_async([{ id: 1 }])
+      command = loading(1)
+      command.signal("TSTP")
+      command.wait_for(/ quiet /)
+      sleep 0.7
+      expect(slow.metrics).to include(processed: 0, length: 1, busy: 0)
+      expect(command.stop).to eq(0)
+    end
+
     # The command while it loads its own files, until the yielded block has returned: its "optparse" is one that waits.
     def starting(*arguments)
       write("lib/optparse.rb", <<~RUBY)

@@ -26,7 +26,7 @@ local command = {}
 ---arguments: all of the command line, for the processes of -p.
 ---@return seriatim.ServerCommand
 function command.new(given, arguments)
-  return setmetatable({ options = given, arguments = arguments }, ServerCommand)
+  return setmetatable({ options = given, arguments = arguments, early = {} }, ServerCommand)
 end
 
 ---The exit code.
@@ -103,16 +103,29 @@ function ServerCommand:serve_until_told()
   }
   self.server:start(function()
     native.catch_signals(SIGNALS, not self.options.parent)
+    self:hear_early()
   end)
   self:watch()
   return self:stop()
+end
+
+---Before the first claim: what came until now is kept for watch.
+function ServerCommand:hear_early()
+  local name = native.signal(0)
+  while name do
+    table.insert(self.early, name)
+    if name == "TSTP" then
+      self.server.runner:quiet()
+    end
+    name = native.signal(0)
+  end
 end
 
 ---Until the server is to stop.
 function ServerCommand:watch()
   local server, patience = self.server, math.min(self.server:interval() / 2, 0.1)
   while true do
-    local name = native.signal(patience, self.options.parent)
+    local name = table.remove(self.early, 1) or native.signal(patience, self.options.parent)
     if name == "TERM" or name == "INT" or name == "PARENT" then
       return
     elseif name == "TSTP" then

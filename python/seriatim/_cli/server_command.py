@@ -84,7 +84,7 @@ class ServerCommand:
         server = None
         try:
             new = Server(queues=self._options.get("queues"))
-            new._before_claims = partial(signals.begin, SERVER, None if parent is None else leave_it)
+            new._before_claims = partial(begin, new, signals, parent)
             server = new.start()
             watch(server, signals, parent)
             return stop(server, signals)
@@ -107,6 +107,13 @@ def leave_it() -> None:
     Below a supervisor a second TERM does not mean haste: systemd, say, sends TERM to all of them, and the supervisor
     hands its own on. It is the supervisor that kills them at its second one.
     """
+
+
+def begin(server: Server, signals: Signals, parent: int | None) -> None:
+    """Before the first claim. Of a SIGTSTP that came earlier the log tells when the server runs."""
+    signals.begin(SERVER, None if parent is None else leave_it)
+    if signals.has_heard("SIGTSTP"):
+        server._runner.quiet()
 
 
 def watch(server: Server, signals: Signals, parent: int | None) -> None:

@@ -91,6 +91,11 @@ class Signals:
             seconds = deadline - time.monotonic()
         return signal.Signals(self._heard.popleft()).name if self._heard else None
 
+    def has_heard(self, name: str) -> bool:
+        """Is it among those that wait() will give?"""
+        self._drain()
+        return signal.Signals[name] in self._heard
+
     def close(self) -> None:
         """Gives the handlers back."""
         self._give_back()

@@ -62,7 +62,10 @@ module Seriatim
       # @return [Integer] the exit code
       def serve(signals, parent = nil)
         server = Server.new(queues: @options[:queues])
-        server.start { parent ? signals.begin(Signals::SERVER, at_once: -> {}) : signals.begin(Signals::SERVER) }
+        server.start do
+          parent ? signals.begin(Signals::SERVER, at_once: -> {}) : signals.begin(Signals::SERVER)
+          server.runner.quiet if signals.noted?("TSTP") # before the first claim; the log tells of it when the server runs
+        end
         watch(server, signals, parent)
         stop(server, signals)
       rescue UsageError, Invalid => e

@@ -30,6 +30,7 @@ module Seriatim
       @pid = Process.pid
       @reader, @writer = IO.pipe
       @previous = {}
+      @noted = []
       @handlers = Hash.new { |all, name| all[name] = ->(_) { note(name) } }
       take(names, at_once, allowed)
     end
@@ -59,10 +60,14 @@ module Seriatim
 
       @at_once.call if STOPS.key?(name) && Native.ending_counts?(STOPS[name])
       Signals.told_to_stop = true if STOPS.key?(name)
+      @noted |= [name]
       @writer.write_nonblock(LETTERS.fetch(name), exception: false)
     rescue IOError
       nil
     end
+
+    # Has it come, whether or not {#wait} has given it?
+    def noted?(name) = @noted.include?(name)
 
     # The next signal's name, or nil when none came within `seconds`.
     # @param other [IO, nil] gives :other when it becomes readable
