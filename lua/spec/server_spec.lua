@@ -589,6 +589,23 @@ describe("several processes", function()
     assert.equal(0, server:stop("INT"))
   end)
 
+  it("R-SIGNAL-4: claim nothing when they are started again after TSTP", function()
+    local server = start {}
+    server:signal("TSTP")
+    command.eventually(function() return select(2, server:log():gsub(" quiet ", "")) == 2 end)
+    assert(many():perform_async { { id = "late" } })
+    for _, pid in ipairs(server:pids()) do
+      os.execute("kill -KILL " .. pid)
+    end
+    command.eventually(function()
+      local log = server:log()
+      return select(2, log:gsub("start node", "")) == 4 and select(2, log:gsub(" quiet ", "")) == 4
+    end)
+    native.sleep(4) -- longer than the lease of the killed ones
+    assert.equal("", shell:trace())
+    assert.equal(0, server:stop())
+  end)
+
   it("complete what runs when a TERM reaches every one of them", function()
     local server = start { "-c", "1", env = { SECONDS = "1" } }
     assert(many():perform_async { { id = "a" } })

@@ -163,6 +163,19 @@ def test_its_processes_get_the_signals_that_it_gets(supervised: Supervised) -> N
     assert server.stop("INT") == 0
 
 
+def test_r_signal_4_a_process_that_is_started_again_after_tstp_claims_nothing(supervised: Supervised) -> None:
+    server = supervised.start()
+    server.signal("TSTP")
+    eventually(lambda: server.log.count(" quiet ") == 2)
+    many().perform_async([{"id": "late"}])
+    for pid in pids(server):
+        os.kill(pid, signal.SIGKILL)
+    eventually(lambda: server.log.count("start node") == 4 and server.log.count(" quiet ") == 4)
+    time.sleep(4)  # longer than the lease of the killed ones
+    assert supervised.trace == ""
+    assert server.stop() == 0
+
+
 def test_term_lets_what_runs_complete_also_when_it_reaches_every_process(supervised: Supervised) -> None:
     """As systemd sends it: to the supervisor, which hands it on, and to the others."""
     server = supervised.start("-c", "1", SECONDS="1")

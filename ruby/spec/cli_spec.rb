@@ -243,6 +243,20 @@ RSpec.describe "the command", limit: 400 do
       expect(server.stop).to eq(0)
     end
 
+    it "R-SIGNAL-4: a process that is started again after TSTP claims nothing" do
+      server = Command.new("-r", app("Seriatim.lease_time = 3\n"), "-p", "2", env: { "TRACE" => trace_path })
+      (@commands ||= []) << server
+      eventually { Seriatim::Metrics.nodes.size == 2 }
+      server.signal("TSTP")
+      eventually { server.log.scan(" quiet ").size == 2 }
+      queue.perform_async([{ id: "a" }])
+      pids(server).each { |pid| Process.kill(:KILL, pid) }
+      eventually { server.log.scan("start node").size == 4 && server.log.scan(" quiet ").size == 4 }
+      sleep 4 # longer than the lease of the killed ones
+      expect(trace).to eq("")
+      expect(server.stop).to eq(0)
+    end
+
     # Redis is away while there is a file, from whose first look on the supervisor's clock is a minute ahead.
     def app_without_redis
       app(<<~RUBY)

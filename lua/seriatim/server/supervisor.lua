@@ -61,6 +61,7 @@ function Supervisor:act(name, at_once)
   elseif name == "HUP" or name == "USR1" then
     log.info("signal", name .. " is ignored")
   elseif name == "TSTP" or name == "TTIN" then
+    self.quiet = self.quiet or name == "TSTP"
     self:forward(name)
   end
 end
@@ -71,6 +72,9 @@ function Supervisor:start(place)
   local pid, kind, message = native.spawn(self.command)
   if not pid then
     error(("cannot start process %d: %s: %s"):format(place, kind, message), 0)
+  end
+  if self.quiet then
+    native.kill(pid, "TSTP")
   end
   self.children[pid] = { place = place, started = seconds_now() }
   self.alive = self.alive + 1

@@ -44,7 +44,7 @@ class Supervisor:
         self._due: dict[int, float] = {}  # place: when to start it
         self._quick: Counter[int] = Counter()
         self._code = 0
-        self._stopping = False
+        self._stopping = self._quiet = False
 
     def run(self) -> int:
         """The exit code, when all have ended."""
@@ -69,6 +69,7 @@ class Supervisor:
         if name in ("SIGTERM", "SIGINT"):
             self._stop()
         elif name in ("SIGTSTP", "SIGTTIN"):
+            self._quiet = self._quiet or name == "SIGTSTP"
             self._forward(signal.Signals[name])
         elif name in IGNORED:
             _log.info("signal", f"{name} is ignored")
@@ -81,6 +82,8 @@ class Supervisor:
             process = subprocess.Popen(command, pass_fds=[self._alive], start_new_session=True)
         finally:
             signal.pthread_sigmask(signal.SIG_SETMASK, before)
+        if self._quiet:
+            process.send_signal(signal.SIGTSTP)
         self._children.append(Child(place, process, time.monotonic()))
         _log.info("start", f"process {place + 1} of {self._count} has pid {process.pid}")
 

@@ -26,6 +26,7 @@ module Seriatim
       @due = {} # place => when to start it
       @quick = Hash.new(0)
       @code = 0
+      @quiet = false
     end
 
     # @return [Integer] exit code
@@ -53,9 +54,16 @@ module Seriatim
     def act(signal)
       case signal
       when "TERM", "INT" then stop
-      when "TSTP", "TTIN" then forward(signal)
+      when "TSTP" then quiet
+      when "TTIN" then forward(signal)
       when "HUP", "USR1" then Log.info("signal", "#{signal} is ignored")
       end
+    end
+
+    # Also those that are started again later.
+    def quiet
+      @quiet = true
+      forward("TSTP")
     end
 
     def start(place)
@@ -69,6 +77,7 @@ module Seriatim
       signals = Signals.while_loading
       trap("CHLD", "DEFAULT")
       @signals.hand_over(signals)
+      signals.note("TSTP") if @quiet
       @held.close
       Process.setpgid(0, 0)
       code = @work.call(@alive, signals)
