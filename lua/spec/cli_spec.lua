@@ -414,6 +414,20 @@ describe("seriatim-lua", function()
     assert.same({ 1, 0 }, { figures.length, figures.morgue_length })
   end)
 
+  it("pushes in the codec of a worker that the application names and has not loaded, and makes its queue", function()
+    shell:write("named.lua", [[
+      return require("seriatim").worker { name = "Named", codec = { string.reverse, string.reverse }, shards_count = 3 }
+    ]])
+    shell:write("names.lua", [[require("seriatim").workers = { "named" }]])
+    assert.same({ "added 1, folded 0, refused 0\n", 0 }, { shell:run("push", "Named", "a", '"abc"', "-r", "names") })
+    local named = seriatim.worker { name = "Named", codec = "raw", shards_count = 3 }
+    assert.equal(3, named.queue:shards_count())
+    assert.equal("cba", assert(named.queries:fetch { "a" })[1].payloads[1][1])
+    shell:write("unknown.lua", [[require("seriatim").workers = { "no.such" }]])
+    local output, code = shell:run("stats", "-r", "unknown")
+    assert(output:find("seriatim: workers: there is no no.such: ", 1, true) and code == 2, output)
+  end)
+
   it("runs dead list, retry and delete", function()
     shell:write("dying.lua", APP .. [[
       seriatim.worker { name = "Morgue", max_retry_count = 0, perform = function() error("boom\nand more", 0) end }

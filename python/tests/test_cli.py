@@ -461,6 +461,29 @@ def test_pop_with_an_application_shows_what_is_not_json_in_a_queue_of_another_on
     assert includes(other.metrics, length=1, morgue_length=0)
 
 
+NAMED = """
+import pickle
+import seriatim
+
+class Named(seriatim.Worker):
+    codec = (pickle.dumps, pickle.loads)
+    shards_count = 3
+"""
+
+
+def test_push_uses_the_codec_of_a_worker_that_the_application_names_and_has_not_imported(shell: Shell) -> None:
+    shell.write("named.py", NAMED)
+    shell.write("names.py", "import seriatim\nseriatim.workers = ['named:Named']\n")
+    output, code = shell("push", "Named", "a", "[1]", "-r", "names")
+    assert (output, code) == ("added 1, folded 0, refused 0\n", 0)
+    named = worker("Named", codec=(pickle.dumps, pickle.loads), shards_count=3)
+    assert named.queue.shards_count == 3
+    assert named.queries.fetch(["a"])[0]["payloads"][0][0] == [1]
+    shell.write("unknown.py", "import seriatim\nseriatim.workers = ['no.such:Worker']\n")
+    output, code = shell("stats", "-r", "unknown")
+    assert output.startswith("seriatim: workers: there is no no.such:Worker: ") and code == 2, output
+
+
 PICKLED = f"""{APP}
 import pickle
 

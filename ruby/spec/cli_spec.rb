@@ -423,6 +423,16 @@ RSpec.describe "the command", limit: 400 do
       expect(seriatim("dead", "delete", "Morgue", "--all")).to eq(["deleted 2\n", 0])
     end
 
+    it "push in the codec of a worker that the application names and has not loaded, and make its queue" do
+      write("named_worker.rb", "module NamedWorker; extend Seriatim::Worker; self.codec = :marshal; self.shards_count = 3; end")
+      path = write("names.rb", "require 'seriatim'; autoload :NamedWorker, '#{@dir}/named_worker'; Seriatim.workers = %w[NamedWorker]")
+      expect(seriatim("push", "NamedWorker", "a", "[1]", "-r", path)).to match([/added 1/, 0])
+      named = worker("NamedWorker", codec: :marshal, shards_count: 3)
+      expect([named.queue.shards_count, named.queries.fetch(["a"]).first[:payloads].map(&:first)]).to eq([3, [[1]]])
+      path = write("unknown.rb", "require 'seriatim'; Seriatim.workers = %w[NoWorker]")
+      expect(seriatim("stats", "-r", path)).to match([/\Aseriatim: workers: there is no NoWorker$/, 2])
+    end
+
     it "show payloads that are as deep as a push allows" do
       deep = worker("Deep", max_retry_count: 0)
       payload = (1...128).reduce([]) { |value, _| [value] }

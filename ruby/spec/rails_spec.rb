@@ -72,6 +72,16 @@ RSpec.describe "Rails", limit: 240 do
     expect(server.stop).to eq(0)
   end
 
+  ["", 'Seriatim.workers = ["CodedWorker"]'].each do |initializer|
+    it "pushes by command in the codec of a worker that is not loaded yet, #{initializer.empty? ? "found in its folder" : "by name"}" do
+      application(initializer: initializer)
+      write("app/jobs/coded_worker.rb", "module CodedWorker; extend Seriatim::Worker; self.codec = :marshal; self.shards_count = 3; end")
+      expect(Command.run("push", "CodedWorker", "1", "[1]", "-r", @dir)).to match([/added 1/, 0])
+      coded = worker("CodedWorker", codec: :marshal, shards_count: 3)
+      expect([coded.queue.shards_count, coded.queries.fetch([1]).first[:payloads].map(&:first)]).to eq([3, [[1]]])
+    end
+  end
+
   it "boots in production, with workers by name" do
     application(initializer: 'Seriatim.workers = ["RailsWorker"]')
     server = start("-e", "production", "-p", "2")

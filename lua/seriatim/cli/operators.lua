@@ -66,6 +66,7 @@ local operators = {}
 function operators.new(options)
   if options.require then
     require("seriatim.server.application").load(options.require)
+    require("seriatim.server.workers").load_named() -- one that is not loaded yet would not be known by its queue
   end
   return setmetatable({ options = options }, Operators)
 end

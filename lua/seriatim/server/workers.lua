@@ -76,6 +76,13 @@ local function resolved(given)
   return validate.list("workers", given)
 end
 
+---Loads the workers that seriatim.workers names, for those who then look among all workers.
+function workers.load_named()
+  for _, given in ipairs(resolved()) do
+    workers.find(given)
+  end
+end
+
 ---The workers of the list, then those of events.
 local function each_once(list)
   local seen, found = {}, {}

@@ -25,6 +25,7 @@ from .._client.queries import MAX_RECORDS, ScheduledJob
 from .._errors import AuthError, Error, RedisError, Undecodable, UsageError
 from .._pull import pop
 from .._server import application
+from .._server.workers import load_named
 from .._settings import settings
 from .._types import Finding, Job, Node, PushResult
 from .._worker import Worker, all_workers
@@ -95,6 +96,8 @@ class Operators:
         self._options = options
         if "require" in options:
             application.load(options["require"])
+            with application.errors_placed():
+                load_named()  # a worker that is not imported yet would not be known by its queue
 
     def call(self, verb: str, words: list[str]) -> int:
         """The exit code. Bytes that are no UTF-8 stand in the words as Python hands them out (PEP 383)."""

@@ -31,6 +31,12 @@ def chosen(given: Any = None, queues: Sequence[str | bytes] | None = None) -> li
     return workers
 
 
+def load_named() -> None:
+    """Imports the workers that seriatim.workers names, for those who then look among all workers."""
+    for worker in _resolve(None):
+        find(worker)
+
+
 def find(worker: Any) -> type[Worker]:
     """The class of a worker, of a decorated function or of "package.module:OrderWorker"."""
     found = _named(worker) if isinstance(worker, str) else worker

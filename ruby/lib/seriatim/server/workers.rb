@@ -44,6 +44,9 @@ module Seriatim
     # replaced, only the latest.
     def defined = Worker.all.select { |worker| latest?(worker) && !base?(worker) }
 
+    # Loads the workers that Seriatim.workers names, for those who then look among all workers.
+    def load_named = resolve(nil).each { |worker| find(worker) }
+
     # What lies in a module without a name has a name that is no constant's.
     def latest?(worker)
       name = worker.name
