@@ -817,9 +817,11 @@ int seriatim_runner_extend(seriatim_runner *runner, seriatim_delivery *delivery,
 /*
  * The first `count` payloads of the i-th id, in the order of seriatim_claimed, are done, whatever becomes of the id:
  * they are not delivered again after a failure, a crash or a snooze. The request is sent at once, and this does not
- * wait for the answer; until it comes, a crash may deliver these payloads again. The run goes on. A count that is not
- * greater than an earlier one changes nothing, and after abandon nothing is sent, which flush says. OK; NOMEM; INVALID:
- * count is greater than the number of payloads, there is no i-th id, or the delivery is no SERIATIM_RUN.
+ * wait for the answer; until it comes, a crash may deliver these payloads again. The run goes on. What is left counts
+ * as never failed: a later failure of the run is the first in a row, whatever retry_count seriatim_claimed has. A count
+ * that is not greater than an earlier one changes nothing, and after abandon nothing is sent, which flush says. OK;
+ * NOMEM; INVALID: count is greater than the number of payloads, there is no i-th id, or the delivery is no
+ * SERIATIM_RUN.
  */
 int seriatim_runner_checkpoint(seriatim_runner *runner, seriatim_delivery *delivery, size_t i, size_t count);
 /*

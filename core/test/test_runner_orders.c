@@ -289,6 +289,41 @@ static seriatim_delivery *take(seriatim_runner *runner)
     return d;
 }
 
+static const char *failed(seriatim_runner *runner, seriatim_delivery *d)
+{
+    assert_int_equal(seriatim_delivery_fail(d, 0, "boom", 4, 0), SERIATIM_OK);
+    return seriatim_runner_failure(runner, d, 0);
+}
+
+static void test_r_checkpoint_4_a_failure_behind_a_checkpoint_is_logged_as_the_first_in_a_row(void **state)
+{
+    seriatim_queue_settings q = queue_named("counted", 1);
+    size_t queue;
+    seriatim_link *link;
+    seriatim_runner *runner;
+    seriatim_delivery *d;
+    (void)state;
+    q.max_retry_count = 1;
+    link = connect_link(&q, &queue);
+    runner = runner_start("counting", 10000, &q, 1);
+    team_push_for(link, queue, 0, 2, 1);
+    d = take(runner);
+    assert_string_equal(failed(runner, d), "fail");
+    seriatim_runner_settle(runner, d);
+    d = take(runner);
+    assert_int_equal(seriatim_delivery_job(d, 0)->retry_count, 0);
+    assert_int_equal(seriatim_runner_checkpoint(runner, d, 0, 0), SERIATIM_OK);
+    assert_string_equal(failed(runner, d), "dead");
+    assert_int_equal(seriatim_runner_checkpoint(runner, d, 0, 1), SERIATIM_OK);
+    assert_string_equal(failed(runner, d), "fail");
+    seriatim_runner_settle(runner, d);
+    d = take(runner);
+    assert_int_equal(seriatim_delivery_job(d, 0)->retry_count, 0);
+    assert_int_equal(seriatim_delivery_job(d, 0)->payload_count, 1);
+    seriatim_runner_free(runner);
+    seriatim_link_free(link);
+}
+
 /* As a thread that waits without the lock of its language: the delivery is gone when it looks. */
 static void test_a_flush_of_a_delivery_that_was_settled_meanwhile_is_closed(void **state)
 {
@@ -395,6 +430,8 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_a_worker_whose_queue_is_refused_is_served_later, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_a_node_command_reaches_one_node, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_a_node_command_is_removed_with_its_node, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(
+            test_r_checkpoint_4_a_failure_behind_a_checkpoint_is_logged_as_the_first_in_a_row, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_a_flush_of_a_delivery_that_was_settled_meanwhile_is_closed, set_up,
                                         tear_down),
         cmocka_unit_test_setup_teardown(test_r_checkpoint_7_a_flush_of_a_delivery_that_was_handed_back_is_stale, set_up,

@@ -69,6 +69,7 @@ int srt_checkpoint_want(srt_node *node, seriatim_delivery *d, size_t i, size_t c
     if (!job->checkpoint)
         return SERIATIM_NOMEM;
     job->checkpoint->wanted = count;
+    job->record.retry_count = -1; /* as Redis has it before the outcome of the run, which goes behind the checkpoint */
     if (!job->checkpoint->asking && !job->checkpoint->stale)
         checkpoint_ask(node, job->checkpoint, now);
     return SERIATIM_OK;

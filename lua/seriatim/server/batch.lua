@@ -123,6 +123,10 @@ function methods:checkpoint(id, count)
     return true
   end
   local sent, err = errors.outcome(execution.delivery:checkpoint(place, count))
+  if sent then
+    execution.checkpointed = execution.checkpointed or {}
+    execution.checkpointed[place] = true
+  end
   execution:hurry()
   return sent, err
 end

@@ -247,6 +247,11 @@ end
 
 -- ---- outcomes
 
+---In a row: behind a checkpoint what is left counts as never failed.
+function Execution:failures_before(place)
+  return self.checkpointed and self.checkpointed[place] and 0 or self:row(place).retry_count + 1
+end
+
 ---The outcome of every id; without one of its own it shares the call's.
 function Execution:conclude(failure)
   local places, outcomes = self:places_by_id(), self.outcomes or {}
@@ -272,7 +277,7 @@ function Execution:settle_id(place, outcome)
     return
   end
   local row, text = self:row(place), log.describe(raised)
-  local count = row.retry_count + 1
+  local count = self:failures_before(place)
   if self.delivery:fail(place, stored_error.of(text, self.worker.queue_name), native.back_off(count)) then
     self:note_failure(raised)
     self:log_failure(place, text, { id = row.id, n = count })
@@ -293,7 +298,7 @@ end
 ---failure: {value, place, traceback}, or a text that no hook formats.
 function Execution:fail(place, failure)
   local row = self:row(place)
-  local count = row.retry_count + 1
+  local count = self:failures_before(place)
   self:note_failure(failure)
   self.delivery:fail(place, self:error_text(failure), self:retry_in(count))
   local text = type(failure) == "string" and failure or described(failure)

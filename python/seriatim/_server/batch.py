@@ -52,6 +52,7 @@ class Batch(Mapping[Id, list[Any]]):
         self._places = places
         self._rows: dict[Id, _native.ClaimedRow] = {}
         self._outcomes: dict[Id, object] = {}
+        self._checkpointed: set[int] = set()  # the places of ids of which payloads are done
 
     @property
     def worker(self) -> type[Worker]:
@@ -99,7 +100,10 @@ class Batch(Mapping[Id, list[Any]]):
         nothing. The last payload needs no checkpoint: the end of the run is one. Raises Invalid where the id has fewer payloads.
         """
         validate.integer("count", count, 0, 2_147_483_647)
-        self._delivery.checkpoint(self._all_places()[self._known(id)], count)
+        place = self._all_places()[self._known(id)]
+        self._delivery.checkpoint(place, count)
+        if count > 0:
+            self._checkpointed.add(place)
 
     def flush(self) -> None:
         """

@@ -276,17 +276,21 @@ class Execution:
 
     def _fail_plainly(self, place: int, error: BaseException) -> None:
         """As _fail, without the hooks of the worker."""
-        id, _, retry_count = self._all_rows()[place][:3]
-        count = retry_count + 1
+        id, count = self._all_rows()[place][0], self._failures_before(place)
         self._delivery.fail(place, self._stored_error(_log.describe(error)), _native.back_off(count))
         self._log_failure(place, error, id=id, n=count)
 
     def _fail(self, place: int, error: object) -> None:
-        id, _, retry_count = self._all_rows()[place][:3]
-        count = retry_count + 1
+        id, count = self._all_rows()[place][0], self._failures_before(place)
         self._delivery.fail(place, self._error_text(error), self._retry_in(count))
         elapsed = None if self._payloads is None else self._delivery.elapsed()
         self._log_failure(place, error, id=id, n=count, elapsed=elapsed)
+
+    def _failures_before(self, place: int) -> int:
+        """In a row: behind a checkpoint what is left counts as never failed."""
+        if self._batch is not None and place in self._batch._checkpointed:
+            return 0
+        return self._all_rows()[place][2] + 1
 
     def _error_text(self, error: object) -> bytes:
         text: Any = error

@@ -39,7 +39,10 @@ module Seriatim
     end
 
     # @api private
-    def checkpoint(place, count) = @host.runner.checkpoint(@delivery, place, count)
+    def checkpoint(place, count)
+      @host.runner.checkpoint(@delivery, place, count)
+      (@checkpointed ||= {})[place] = true if count.positive?
+    end
 
     # @api private
     def flush = @host.runner.flush(@delivery)
@@ -170,6 +173,9 @@ module Seriatim
     # What the core has of every id: id, fence, retry_count, perform_in, error, [[bytes, score, context]].
     def rows = @rows ||= Array.new(@delivery.size) { |place| @delivery.job(place) }
 
+    # In a row: behind a checkpoint what is left counts as never failed.
+    def failures_before(place) = @checkpointed&.key?(place) ? 0 : rows[place][2] + 1
+
     def place_of(id) = (@places ||= rows.each_with_index.to_h { |row, place| [row[0], place] }).fetch(id)
 
     # ---- outcomes
@@ -203,7 +209,7 @@ module Seriatim
 
     # As fail_id, without the worker's hooks.
     def fail_plainly(place, error)
-      count = rows[place][2] + 1
+      count = failures_before(place)
       @delivery.fail(place, stored_error(Log.describe(error)), backoff(count))
       log_failure(place, error, id: rows[place][0], n: count)
     end
@@ -212,12 +218,12 @@ module Seriatim
     def fail_rest(text)
       stored = stored_error(text) unless @left.empty?
     ensure
-      @left.each { |id| @delivery.fail(place_of(id), stored || text, backoff(rows[place_of(id)][2] + 1)) }
+      @left.each { |id| @delivery.fail(place_of(id), stored || text, backoff(failures_before(place_of(id)))) }
       @left = []
     end
 
     def fail_id(place, error, elapsed = nil)
-      count = rows[place][2] + 1
+      count = failures_before(place)
       @delivery.fail(place, error_text(error), retry_in(count))
       tell_failure(place, error, count)
       log_failure(place, error, id: rows[place][0], n: count, elapsed: elapsed)

@@ -23,6 +23,7 @@ typedef struct seen_job {
     size_t payload_count;
     const value *turn;
     size_t place;      /* in the delivery */
+    int checkpointed;  /* payloads of it are done, so that what is left counts as never failed */
     const char *wrong; /* what a checkpoint answered, where that was not expected; NULL: all is well */
 } seen_job;
 
@@ -153,15 +154,21 @@ static void too_long_turn(seriatim_delivery *d, seen_job *job)
     free(payload);
 }
 
+static int checkpoint(run *r, seriatim_delivery *d, seen_job *job, const value *count)
+{
+    int status = seriatim_runner_checkpoint(r->runner, d, job->place, (size_t)count->number);
+    job->checkpointed |= status == SERIATIM_OK && count->number > 0;
+    return status;
+}
+
 static void checkpoint_turn(run *r, seriatim_delivery *d, seen_job *job)
 {
     const value *count = value_get(job->turn, "checkpoint"), *too_many = value_get(job->turn, "too_many");
     if (too_many)
-        must_answer(SERIATIM_INVALID, seriatim_runner_checkpoint(r->runner, d, job->place, (size_t)too_many->number),
-                    job);
+        must_answer(SERIATIM_INVALID, checkpoint(r, d, job, too_many), job);
     if (!count)
         return;
-    must_answer(SERIATIM_OK, seriatim_runner_checkpoint(r->runner, d, job->place, (size_t)count->number), job);
+    must_answer(SERIATIM_OK, checkpoint(r, d, job, count), job);
     must_answer(SERIATIM_OK, seriatim_runner_flush(r->runner, d, 30000), job);
 }
 
@@ -169,10 +176,10 @@ static void late_turn(run *r, seriatim_delivery *d, seen_job *job)
 {
     const value *sent = value_get(job->turn, "sent"), *stale = value_get(job->turn, "stale");
     if (sent)
-        must_answer(SERIATIM_OK, seriatim_runner_checkpoint(r->runner, d, job->place, (size_t)sent->number), job);
+        must_answer(SERIATIM_OK, checkpoint(r, d, job, sent), job);
     if (!stale)
         return;
-    must_answer(SERIATIM_OK, seriatim_runner_checkpoint(r->runner, d, job->place, (size_t)stale->number), job);
+    must_answer(SERIATIM_OK, checkpoint(r, d, job, stale), job);
     must_answer(SERIATIM_STALE, seriatim_runner_flush(r->runner, d, 30000), job);
 }
 
@@ -204,7 +211,7 @@ static void snooze_job(seriatim_delivery *d, const seen_job *job, const value *s
 static void fail_job(seriatim_delivery *d, const call *c, const seen_job *job, const value *error)
 {
     const value *waits = value_get(c->queue->settings, "retry_in");
-    size_t count = (size_t)(job->retry_count + 1);
+    size_t count = job->checkpointed ? 0 : (size_t)(job->retry_count + 1);
     double seconds = waits ? value_at(waits, count < waits->count ? count : waits->count - 1)->number : 60;
     seriatim_delivery_fail(d, job->place, error->text.data, error->text.len, seconds);
 }
