@@ -291,6 +291,66 @@ static void test_r_schedule_2_an_idle_runner_sends_few_commands(void **state)
     pthread_mutex_destroy(&j.lock);
 }
 
+/* Takes what there is until the job is there. */
+static seriatim_delivery *take_one(seriatim_runner *runner)
+{
+    seriatim_delivery *d = NULL;
+    double until = seconds() + 30;
+    int status;
+    while ((status = seriatim_runner_take(runner, 0, &d)) == SERIATIM_AGAIN && seconds() < until)
+        seriatim_runner_wait(runner, 0, 10);
+    assert_int_equal(status, SERIATIM_OK);
+    return d;
+}
+
+/* The least of some spans of a second, because a machine may be busy with other things. */
+static double cpu_of_a_second(seriatim_runner *runner)
+{
+    double least = 10;
+    int i;
+    for (i = 0; i < 5 && least >= 0.1; i++) {
+        double cpu = cpu_seconds();
+        pause_ms(1000);
+        seriatim_runner_pulse(runner);
+        cpu = cpu_seconds() - cpu;
+        least = cpu < least ? cpu : least;
+    }
+    print_message("1 s of a stop that waits for a job: %.1f ms of CPU\n", least * 1e3);
+    return least;
+}
+
+static void test_a_stop_that_waits_for_a_job_leaves_idle_threads_asleep(void **state)
+{
+    seriatim_queue_settings q = queue_named("slow", 1);
+    journal j;
+    team a;
+    size_t queue;
+    seriatim_link *link = connect_link(&q, &queue);
+    seriatim_delivery *d;
+    size_t i;
+    double least;
+    (void)state;
+    memset(&j, 0, sizeof j);
+    pthread_mutex_init(&j.lock, NULL);
+    a.journal = &j;
+    a.runner = runner_start("slow1", 10000, &q, 1);
+    team_push(link, queue, 0, 1);
+    d = take_one(a.runner);
+    for (i = 0; i < THREADS; i++)
+        assert_int_equal(pthread_create(&a.threads[i], NULL, work, &a), 0);
+    pause_ms(300);
+    seriatim_runner_stop(a.runner);
+    pause_ms(300);
+    least = cpu_of_a_second(a.runner);
+    assert_false(seriatim_runner_stopped(a.runner));
+    seriatim_delivery_done(d, 0);
+    seriatim_runner_settle(a.runner, d);
+    assert_true(team_stop(&a) < 10.0);
+    assert_true(least < 0.1);
+    seriatim_link_free(link);
+    pthread_mutex_destroy(&j.lock);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -299,6 +359,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_jobs_run_by_polling_without_channels, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_the_end_of_a_connection_is_noticed_behind_bytes, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_r_schedule_2_an_idle_runner_sends_few_commands, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_a_stop_that_waits_for_a_job_leaves_idle_threads_asleep, set_up, tear_down),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

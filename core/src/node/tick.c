@@ -49,7 +49,6 @@ static void node_poll(srt_node *n, int64_t now)
 
 static void node_leave(srt_node *n, int64_t now)
 {
-    size_t i;
     if (now >= n->give_up_at && n->give_up_at)
         n->stopped = 1;
     if (!n->left && !n->heartbeat.in_flight &&
@@ -62,8 +61,6 @@ static void node_leave(srt_node *n, int64_t now)
             n->left = n->heartbeat.in_flight > 0;
         }
     }
-    for (i = 0; i < n->group_count; i++)
-        n->groups[i].wake_pending = 1;
 }
 
 /* Has the host called seriatim_runner_pulse within a lease time? */
@@ -109,6 +106,8 @@ int64_t srt_node_tick(srt_node *n, int64_t now)
     srt_node_run_times(n, now);
     if (n->stopping && !n->stopped)
         node_leave(n, now);
+    if (n->stopping && (n->stopped || srt_node_drained(n)))
+        srt_node_wake_threads(n); /* a take gives CLOSED now, and not before */
     srt_node_settle_held(n, now);
     if (srt_timers_next(n) < next)
         next = srt_timers_next(n);
