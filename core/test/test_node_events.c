@@ -18,6 +18,7 @@
 #include "node_fixture.h"
 #include "store.h"
 #include "sim.h"
+#include "wire/keys.h"
 
 /* ---- The n-th allocation fails -------------------------------------------------------------- */
 
@@ -156,6 +157,35 @@ static void test_r_log_1_of_100000_failures_at_most_1000_lines_are_logged(void *
     srt_node_free(node);
 }
 
+/* What other nodes read of a node that was told something before its start. */
+static void check_description(void (*tell)(srt_node *, int64_t), char state)
+{
+    seriatim_node_settings settings = node_of_one_thread("n");
+    seriatim_queue_settings q = queue_q();
+    seriatim_error error;
+    srt_node *node;
+    size_t worker;
+    char text[64];
+    settings.description = "host";
+    assert_int_equal(srt_node_new(&settings, &node, &error), SERIATIM_OK);
+    assert_int_equal(srt_node_worker(node, &q, &worker, &error), SERIATIM_OK);
+    if (tell)
+        tell(node, 5000);
+    assert_int_equal(srt_node_start(node, 5000, &error), SERIATIM_OK);
+    snprintf(text, sizeof text, "%c %08x|host", state, (unsigned)srt_crc32("Q", 1));
+    assert_int_equal(node->description.len, strlen(text));
+    assert_memory_equal(node->description.data, text, strlen(text));
+    srt_node_free(node);
+}
+
+static void test_an_order_before_the_start_leaves_the_text_of_the_host_and_is_told(void **state)
+{
+    (void)state;
+    check_description(NULL, 'b');
+    check_description(srt_node_quiet, 'q');
+    check_description(srt_node_stop, 's');
+}
+
 static void test_every_allocation_fails(void **state)
 {
     size_t from = 0;
@@ -171,6 +201,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_many_failures_are_logged_as_a_count),
         cmocka_unit_test(test_r_log_1_of_100000_failures_at_most_1000_lines_are_logged),
+        cmocka_unit_test(test_an_order_before_the_start_leaves_the_text_of_the_host_and_is_told),
         cmocka_unit_test(test_every_allocation_fails),
     };
     if (getenv("ONLY"))

@@ -322,6 +322,14 @@ void srt_heartbeat_send(srt_node *n, int64_t lease_ms, int64_t now)
     n->heartbeat.at = now + n->lease_ms / 4;
 }
 
+/* An order may have come before the start. */
+static char first_state(const srt_node *n)
+{
+    if (n->stopping || n->quiet)
+        return n->stopping ? 's' : 'q';
+    return n->fixed.count ? 'f' : 'b';
+}
+
 /*
  * What other nodes read: 'b' (shares all shards), 'f' (fixed groups), 'q' (quiet) or 's' (stopping), the queues by
  * checksum, then the host's text.
@@ -332,7 +340,7 @@ int srt_node_describe(srt_node *n)
     size_t left = n->description.len, i, b;
     srt_bytes text;
     srt_bytes_init(&text, n->mem);
-    srt_bytes_addc(&text, n->described ? *host : n->fixed.count ? 'f' : 'b');
+    srt_bytes_addc(&text, n->described ? *host : first_state(n));
     for (i = 0; i < n->worker_count; i++) {
         uint32_t crc = srt_crc32(n->workers[i]->name.data, n->workers[i]->name.len);
         if (n->workers[i]->withdrawn)

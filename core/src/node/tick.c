@@ -146,7 +146,7 @@ static void wake_all(srt_node *n, int64_t now)
  */
 static void announce_leaving(srt_node *n, int64_t now)
 {
-    if (n->description.len)
+    if (n->described) /* until the start it is the host's text alone */
         n->description.data[0] = n->stopping ? 's' : 'q';
     srt_node_announce(n, now);
 }
