@@ -883,7 +883,10 @@ size_t seriatim_runner_candidates(seriatim_runner *runner, size_t group, seriati
 int seriatim_runner_take_from(seriatim_runner *runner, size_t group, seriatim_shard shard,
                               seriatim_delivery **delivery);
 
-/* The next event. OK, or AGAIN if no event waits. Call it regularly: only the last 64 events are kept. */
+/*
+ * The next event. OK, or AGAIN if no event waits. Call it regularly: at most 64 events wait, later ones are dropped,
+ * and a SERIATIM_EVENT_WARNING behind those 64 says how many.
+ */
 int seriatim_runner_event(seriatim_runner *runner, seriatim_event *event);
 /*
  * Reports that the threads of the host are alive: without a call for a lease time the node stops renewing its
