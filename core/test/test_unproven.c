@@ -15,6 +15,8 @@
 
 #include "store_node.h"
 
+#define TTR_MS 8000
+
 /* mark: 1 unproven, 2 suspect */
 static store_id *in_doubt(node_and_store *f, unsigned shard, unsigned n, int mark)
 {
@@ -216,6 +218,60 @@ static void test_another_unproven_id_is_claimed_when_one_cannot_be_read(void **s
     close_node(&f);
 }
 
+/* One thread is busy for longer than the ttr, and an unproven id is claimed for it ahead. */
+static node_and_store open_claimed_ahead(seriatim_delivery **d, store_id **id)
+{
+    seriatim_queue_settings q = queue_q();
+    node_and_store f;
+    q.ttr = TTR_MS / 1000;
+    f = open_node_of_threads(q, 1);
+    unproven(&f, 0, 0);
+    *id = unproven(&f, 0, 1);
+    pass(&f, 5);
+    *d = take(&f);
+    pass(&f, 5);
+    assert_true((*id)->running);
+    return f;
+}
+
+static void run_claimed_ahead(node_and_store *f, store_id *id)
+{
+    seriatim_delivery *d = take(f);
+    assert_ptr_equal(id_of_delivery(f, d), id);
+    pass(f, 5);
+    end(f, d);
+    pump(f);
+    assert_int_equal(id->runs, 1);
+    assert_int_equal(id->starts, 1);
+    close_node(f);
+}
+
+static void test_an_unproven_id_whose_time_ended_while_all_threads_were_busy_is_claimed_again(void **state)
+{
+    seriatim_delivery *d;
+    store_id *id;
+    node_and_store f = open_claimed_ahead(&d, &id);
+    (void)state;
+    pass(&f, TTR_MS + 10);
+    end(&f, d);
+    pass(&f, 5);
+    run_claimed_ahead(&f, id);
+}
+
+static void test_an_unproven_id_whose_time_ended_before_its_run_is_not_handed_out(void **state)
+{
+    seriatim_delivery *d, *none;
+    store_id *id;
+    node_and_store f = open_claimed_ahead(&d, &id);
+    (void)state;
+    f.store->now_us += (TTR_MS + 10) * INT64_C(1000); /* nothing is asked of Redis meanwhile */
+    srt_node_pulse(f.node, now_of(&f));
+    end(&f, d);
+    assert_int_equal(srt_node_take(f.node, 0, now_of(&f), &none), SERIATIM_AGAIN);
+    pump(&f);
+    run_claimed_ahead(&f, id);
+}
+
 /* Another id is ready, and a suspect waits until no thread runs anything. */
 static void await_drain(node_and_store *f)
 {
@@ -339,6 +395,8 @@ int main(void)
         cmocka_unit_test(test_unproven_ids_are_claimed_for_free_threads_and_one_ahead),
         cmocka_unit_test(test_an_unproven_id_whose_payloads_are_read_gets_the_next_thread),
         cmocka_unit_test(test_another_unproven_id_is_claimed_when_one_cannot_be_read),
+        cmocka_unit_test(test_an_unproven_id_whose_time_ended_while_all_threads_were_busy_is_claimed_again),
+        cmocka_unit_test(test_an_unproven_id_whose_time_ended_before_its_run_is_not_handed_out),
         cmocka_unit_test(test_a_spilled_suspect_runs_as_soon_as_its_payloads_are_read),
         cmocka_unit_test(test_the_drain_for_a_suspect_lasts_while_payloads_of_its_shard_are_read),
         cmocka_unit_test(test_a_suspect_whose_payloads_cannot_be_read_is_claimed_again),

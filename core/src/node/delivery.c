@@ -345,6 +345,7 @@ static int take_first(srt_node *node, srt_group *group, int64_t now, seriatim_de
         return take_quarantined(node, &group->died, SERIATIM_DIED, now, out);
     if (node->opening || node->quiet || srt_node_expired(node, now))
         return SERIATIM_AGAIN;
+    srt_group_release_overdue(node, group, now);
     job = next_quarantined(node, group);
     while (job && group->quarantined.first != job)
         srt_list_add(&group->quarantined, srt_list_take(&group->quarantined));

@@ -457,6 +457,7 @@ int srt_shard_wants_claim(srt_node *node, const srt_shard *shard, int64_t now);
  * give them out again.
  */
 void srt_shard_release_overdue(srt_node *node, srt_shard *shard, int64_t now);
+void srt_group_release_overdue(srt_node *node, srt_group *group, int64_t now); /* the same for unproven ids */
 /* hold.c */
 void srt_rate_add(srt_rate *rate, int64_t now);
 size_t srt_rate_most(const srt_rate *rate);                /* the larger of the two numbers, however old they are */

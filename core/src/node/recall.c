@@ -56,22 +56,50 @@ void srt_shard_recall(srt_node *node, srt_shard *s, int64_t now)
 /* Where a ttr is shorter, a run may be void when it begins, and ids are not handed back for that. */
 #define OVERDUE_LEAST_MS 100
 
+static int is_overdue(const srt_job *job, int64_t now)
+{
+    int64_t ttr = job->shard->queue->now.ttr / 1000;
+    return ttr > 0 && now - job->claim->taken_at >= (ttr > OVERDUE_LEAST_MS ? ttr : OVERDUE_LEAST_MS);
+}
+
+static void release_overdue(srt_node *node, srt_job *job, int64_t now)
+{
+    srt_shard *s = job->shard;
+    srt_claim_part(s, job->claim);
+    if (s->pending.count == 0)
+        s->pending_since = now;
+    srt_list_add(&s->pending, job); /* its outcome is that it was released */
+    srt_node_wake(node, s, now);
+}
+
 void srt_shard_release_overdue(srt_node *node, srt_shard *s, int64_t now)
 {
-    int64_t ttr = s->queue->now.ttr / 1000, longest = ttr > OVERDUE_LEAST_MS ? ttr : OVERDUE_LEAST_MS;
-    srt_job *job;
-    if (ttr == 0 || !s->ready.first || now - s->ready.first->claim->taken_at < longest)
+    if (!s->ready.first || !is_overdue(s->ready.first, now))
         return;
-    while (s->ready.first && now - s->ready.first->claim->taken_at >= longest) {
-        job = srt_list_take(&s->ready);
-        srt_claim_part(s, job->claim);
-        if (s->pending.count == 0)
-            s->pending_since = now;
-        srt_list_add(&s->pending, job); /* its outcome is that it was released */
-    }
+    while (s->ready.first && is_overdue(s->ready.first, now))
+        release_overdue(node, srt_list_take(&s->ready), now);
     srt_ready_update(&node->groups[s->group], s);
-    srt_node_wake(node, s, now);
     srt_node_wake_starved(node, now);
+}
+
+/* Not a suspect, which is claimed when the process is empty and begins at once. */
+void srt_group_release_overdue(srt_node *node, srt_group *group, int64_t now)
+{
+    srt_job_list all = group->quarantined;
+    size_t before = all.count;
+    srt_job *job;
+    memset(&group->quarantined, 0, sizeof group->quarantined);
+    while ((job = srt_list_take(&all))) {
+        if (job->mode != SRT_RUN_UNPROVEN || !is_overdue(job, now)) {
+            srt_list_add(&group->quarantined, job);
+            continue;
+        }
+        job->shard->quarantined--;
+        job->shard->urgent = 1; /* until Redis has it, the death of another id would be charged to this one */
+        release_overdue(node, job, now);
+    }
+    if (group->quarantined.count < before)
+        srt_node_wake_unproven(node);
 }
 
 /*

@@ -71,6 +71,7 @@ static void shard_step_owned(srt_node *node, srt_shard *s, int64_t now)
         srt_shard_recover(node, s, now);
     srt_morgue_step(node, s, leaving, now);
     srt_shard_release_overdue(node, s, now);
+    srt_group_release_overdue(node, &node->groups[s->group], now);
     srt_shard_part_claims(node, s, now);
     srt_shard_withdraw_window(node, s, now);
     if (!leaving)
