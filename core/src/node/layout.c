@@ -3,6 +3,8 @@
 
 #include <string.h>
 
+#define REREAD_ALL_MS 30000 /* in this time the settings of all workers are read again, unless heartbeats are rarer */
+
 /*
  * A server writes the settings of a queue when it begins to serve it; later it only reads what other servers have
  * written.
@@ -39,12 +41,22 @@ int srt_node_ask_layouts(srt_node *n)
     return SERIATIM_OK;
 }
 
-void srt_node_look_at_settings(srt_node *n)
+static void look_at_next(srt_node *n)
 {
-    if (n->layouts.rereading || n->shard_count == 0)
+    if (n->layouts.left == 0)
         return;
+    n->layouts.left--;
     n->layouts.reread = (n->layouts.reread + 1) % n->worker_count;
     n->layouts.rereading = ask_layout(n, n->layouts.reread) == SERIATIM_OK;
+}
+
+void srt_node_look_at_settings(srt_node *n)
+{
+    int64_t workers = (int64_t)n->worker_count, most = workers * (n->lease_ms / 4) / REREAD_ALL_MS + 1;
+    if (n->layouts.rereading || n->shard_count == 0)
+        return;
+    n->layouts.left = (size_t)(most < workers ? most : workers);
+    look_at_next(n);
 }
 
 static int add_shard(srt_node *n, size_t worker, unsigned index)
@@ -249,6 +261,7 @@ static void settings_seen(srt_node *n, srt_queue *queue, const srt_reply *reply)
     else if (!absent)
         tell_of_settings(n, queue, "another server", &before);
     srt_node_wake_threads(n); /* serial_shards may let more run */
+    look_at_next(n);
 }
 
 static int layout_came(srt_node *n, srt_queue *queue, const srt_reply *reply, seriatim_error *error)

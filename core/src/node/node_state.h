@@ -226,14 +226,12 @@ typedef struct srt_events {
     size_t lost; /* more than the ring holds */
 } srt_events;
 
-/*
- * The workers' layouts are asked for at the start, or when the worker is added to a running node; then one worker's
- * settings with each heartbeat.
- */
+/* Layouts are asked for at the start, or when a worker is added; then some settings behind each heartbeat, in turn. */
 typedef struct srt_layouts {
     size_t unasked; /* workers whose layouts are to be asked for */
     size_t missing; /* those that the first shards wait for */
     size_t reread;  /* the worker whose settings were read again last */
+    size_t left;    /* workers whose settings are still to be read behind the last heartbeat */
     int rereading;  /* that read is not answered */
 } srt_layouts;
 
@@ -505,9 +503,7 @@ srt_shard *srt_ready_best(const srt_group *group);
 
 /* Asks for the layouts of the workers that were added. OK, or NOMEM: some are still to be asked for. */
 int srt_node_ask_layouts(srt_node *node);
-/*
- * With each heartbeat the settings of one queue are read again, so that a server acts by what a later one has written.
- */
+/* Behind each heartbeat the settings of some queues are read again: a server acts by what a later one has written. */
 void srt_node_look_at_settings(srt_node *node);
 /*
  * The answer to such a request. After an error, a node without shards asks again on the next connection, and one with
