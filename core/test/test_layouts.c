@@ -14,6 +14,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "failing.h"
 #include "node/node_state.h"
 #include "node_fixture.h"
 
@@ -23,12 +24,13 @@ typedef struct life {
     srt_node *node;
     int64_t now;
     int changed; /* the settings in Redis */
+    int shards;  /* of the queues: 2, else 1 */
 } life;
 
 static void answer_layout(const life *l, srt_bytes *out)
 {
     srt_resp_array(out, l->changed ? 3 : 1);
-    srt_resp_arg(out, "1 1 3", 5);
+    srt_resp_arg(out, l->shards == 2 ? "1 2 3" : "1 1 3", 5);
     if (!l->changed)
         return;
     srt_resp_arg(out, "max_retry_count", 15);
@@ -111,7 +113,7 @@ static life open_node(size_t workers, int64_t lease_ms)
     seriatim_node_settings settings = node_of_one_thread("n1");
     seriatim_queue_settings q = queue_q();
     seriatim_shard own = {0, 0}; /* by a splitter: of the other queues the node only reads the settings */
-    life l = {NULL, 1000, 0};
+    life l = {NULL, 1000, 0, 0};
     seriatim_error error;
     char name[16];
     size_t i, number;
@@ -150,10 +152,64 @@ static void test_a_node_follows_the_settings_of_all_its_queues_within_a_minute(v
     }
 }
 
+/* With a splitter that has a group for each of the two shards of the queue. */
+static srt_node *open_split_node(const seriatim_allocator *mem)
+{
+    seriatim_node_settings settings = node_of_one_thread("n1");
+    seriatim_queue_settings q = queue_q();
+    life l = {NULL, 1000, 0, 2};
+    seriatim_error error;
+    size_t number;
+    seriatim_shard own = {0, 0};
+    settings.options.allocator = mem;
+    assert_int_equal(srt_node_new(&settings, &l.node, &error), SERIATIM_OK);
+    assert_int_equal(srt_node_worker(l.node, &q, &number, &error), SERIATIM_OK);
+    for (own.shard = 0; own.shard < 2; own.shard++)
+        assert_int_equal(srt_node_group(l.node, SERIATIM_LAG, &own, 1, &number, &error), SERIATIM_OK);
+    assert_int_equal(srt_node_start(l.node, l.now, &error), SERIATIM_OK);
+    assert_int_equal(srt_node_connected(l.node, SRT_COMMANDS, NULL, NULL, 0, l.now), SERIATIM_OK);
+    pass(&l, 100);
+    assert_int_equal(l.node->shard_count, 2);
+    return l.node;
+}
+
+/* Is there room for all shards of the group that may get ready ids? */
+static int has_room_for_its_shards(const srt_node *node, size_t group)
+{
+    size_t count = 0, i;
+    for (i = 0; i < node->shard_count; i++)
+        count += node->shards[i]->group == group && node->shards[i]->wanted;
+    return count <= node->groups[group].ready_cap;
+}
+
+static void test_a_node_without_memory_for_more_shards_of_its_groups_takes_none_of_them(void **state)
+{
+    size_t from, group;
+    int status = SERIATIM_NOMEM;
+    (void)state;
+    for (from = 1; status == SERIATIM_NOMEM; from++) {
+        failing memory = {0, 0, 0, 0};
+        seriatim_allocator mem = {failing_alloc, &memory};
+        srt_node *node = open_split_node(&mem);
+        memory.fail_at = memory.calls + from;
+        status = srt_node_adopt(node, 0, "2 64 3", 2000);
+        memory.fail_at = 0;
+        for (group = 0; group < 2; group++)
+            assert_true(has_room_for_its_shards(node, group));
+        assert_int_equal(srt_node_adopt(node, 0, "2 64 3", 2000), SERIATIM_OK);
+        for (group = 0; group < 2; group++)
+            assert_true(has_room_for_its_shards(node, group));
+        srt_node_free(node);
+        assert_int_equal(memory.live, 0);
+    }
+    assert_true(from > 60);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_a_node_follows_the_settings_of_all_its_queues_within_a_minute),
+        cmocka_unit_test(test_a_node_without_memory_for_more_shards_of_its_groups_takes_none_of_them),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

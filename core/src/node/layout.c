@@ -104,13 +104,21 @@ static void take_fixed(srt_node *n)
  * Shards that the splitter was not asked about are this node's if it has the shard with the same remainder: so with the
  * same splitter on all nodes each of them has one that wants it.
  */
-static void share_fixed(srt_node *n, srt_queue *queue, int64_t now)
+static void name_fixed(const srt_queue *queue)
 {
     unsigned i;
     for (i = 0; i < queue->place_count; i++) {
-        srt_shard *s = queue->places[i], *like = queue->places[i % queue->split_count];
-        s->named = like->named;
-        s->group = like->group;
+        const srt_shard *like = queue->places[i % queue->split_count];
+        queue->places[i]->named = like->named;
+        queue->places[i]->group = like->group;
+    }
+}
+
+static void share_fixed(srt_node *n, const srt_queue *queue, int64_t now)
+{
+    unsigned i;
+    for (i = 0; i < queue->place_count; i++) {
+        srt_shard *s = queue->places[i];
         srt_shard_want(n, s, s->named && !queue->withdrawn && i < srt_queue_addressed(queue), 0, now);
     }
 }
@@ -197,9 +205,10 @@ int srt_node_adopt(srt_node *n, size_t worker, const char *text, int64_t now)
         return status;
     queue->turns = 1;
     if (n->fixed.count) {
-        share_fixed(n, queue, now);
-        if (make_room(n) != SERIATIM_OK)
+        name_fixed(queue);
+        if (make_room(n) != SERIATIM_OK) /* before the shards are wanted: their ready ids need it */
             return SERIATIM_NOMEM;
+        share_fixed(n, queue, now);
     }
     for (i = 0; i < queue->place_count; i++) {
         srt_shard *s = queue->places[i];
