@@ -258,6 +258,7 @@ void srt_node_sampled(srt_node *n, const srt_request *r, const srt_reply *reply,
     srt_sampler *s = &n->sampler;
     if (r->number != s->rounds) /* the answer belongs to a round that was given up */
         return;
+    s->heard = 1;
     if (error)
         sample_refused(n, error);
     else if (s->step == SRT_SAMPLING_LEASE)
@@ -292,10 +293,14 @@ void srt_sampler_free(srt_node *n)
 void srt_node_sample(srt_node *n, int64_t now)
 {
     srt_sampler *s = &n->sampler;
-    if (now < s->at || (s->step != SRT_SAMPLING_NOTHING && now < s->at + SAMPLE_SLOW_MS) || !n->shard_count ||
+    if (s->heard)
+        s->heard_at = now;
+    s->heard = 0;
+    if (now < s->at || (s->step != SRT_SAMPLING_NOTHING && now < s->heard_at + SAMPLE_SLOW_MS) || !n->shard_count ||
         n->stopping || !srt_node_may_send(n))
         return;
     s->at = now + SRT_SAMPLE_EVERY_MS;
+    s->heard_at = now;
     if (s->together == 0)
         s->together = n->cluster.many ? 1 : SRT_SAMPLE_SHARDS; /* the shards of a queue have slots of their own */
     s->rounds++;

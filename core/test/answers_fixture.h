@@ -1,0 +1,24 @@
+/* answers_fixture.h - a node that hears answers which are written here: what its scripts say of shards that are empty.
+ */
+#ifndef TEST_ANSWERS_FIXTURE_H
+#define TEST_ANSWERS_FIXTURE_H
+
+#include "node/node_state.h"
+
+#define RETRIES 7 /* another server writes them */
+
+typedef struct life {
+    srt_node *node;
+    int64_t now;
+    int changed;       /* the settings in Redis */
+    int shards;        /* of the queues: 2, else 1 */
+    unsigned measured; /* queues that are found to be measured, at most 10; 0: another node measures */
+    int64_t slow_ms;   /* each answer to the sampler takes so long */
+    int64_t answer_at;
+    unsigned looked_at; /* of those queues, by bits */
+} life;
+
+/* The node writes and hears for so long. */
+void answer_for(life *l, int64_t ms);
+
+#endif
