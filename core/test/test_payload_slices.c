@@ -232,34 +232,64 @@ static void test_actions_move_many_payloads_in_slices(void **state)
     close_queue(&f);
 }
 
+/* 1,000 payloads of an id that runs; returns all of them with their stamps, which the caller frees. */
+static redisReply *run_many(fixture *f, char run[64])
+{
+    push_many(f, "hot", 0, 1000);
+    acquire(f, "n1");
+    assert_int_equal(claim(f, "1", run), 1);
+    return redis("ZRANGE " PREFIX "spill:hot 0 -1");
+}
+
+/* Payloads 0 to 399 cannot be read, and the run goes on; then 500 to 899, of which 400 lie in front no more. */
+static void reject_slice(fixture *f, const char *run, const redisReply *flat, size_t slice)
+{
+    char stamps[8 * 400];
+    size_t i;
+    redisReply *reply;
+    for (i = 0; i < 400; i++)
+        memcpy(stamps + 8 * i, flat->element[i + 500 * slice]->str, 8);
+    reply = SCRIPT_BYTES(settle, stamps, sizeof stamps, f->lease, slice ? "2" : "1", "list", "0",
+                         slice ? "reject" : "bury", "hot", run, slice ? "100" : "0", "bad", "400");
+    assert_int_equal(reply->element[0]->integer, 0);
+    freeReplyObject(reply);
+}
+
 /* Many payloads that cannot be read go to the morgue in slices, and the run stays open until the last. */
 static void test_undecodable_payloads_are_buried_in_slices(void **state)
 {
     fixture f = open_queue(1, "list");
-    redisReply *reply, *flat;
-    char run[64], stamps[8 * 400], sequence[8], from[16];
-    size_t i, slice;
+    char run[64];
+    redisReply *flat = run_many(&f, run);
+    size_t slice;
     (void)state;
-    push_many(&f, "hot", 0, 1000);
-    acquire(&f, "n1");
-    assert_int_equal(claim(&f, "1", run), 1);
     push(&f, "hot", "behind", none);
-    flat = redis("ZRANGE " PREFIX "spill:hot 0 -1");
     for (slice = 0; slice < 2; slice++) {
-        snprintf(sequence, sizeof sequence, "%d", (int)slice + 1);
-        snprintf(from, sizeof from, "%d",
-                 slice ? 100 : 0); /* 0 to 399; then 500 to 899, of which 400 lie in front no more */
-        for (i = 0; i < 400; i++)
-            memcpy(stamps + 8 * i, flat->element[i + 500 * slice]->str, 8);
-        reply = SCRIPT_BYTES(settle, stamps, sizeof stamps, f.lease, sequence, "list", "0", slice ? "reject" : "bury",
-                             "hot", run, from, "bad", "400");
-        assert_int_equal(reply->element[0]->integer, 0);
-        freeReplyObject(reply);
+        reject_slice(&f, run, flat, slice);
         assert_int_equal(fetch(&f, SERIATIM_MORGUE_FETCH, "hot")->payload_total, 400 * (slice + 1));
         assert_int_equal(metrics(&f).busy, slice ? 0 : 1);
         assert_int_equal(findings(&f, 0), 0);
     }
     assert_int_equal(fetch(&f, SERIATIM_FETCH, "hot")->payload_total, 201);
+    freeReplyObject(flat);
+    close_queue(&f);
+}
+
+static void test_undecodable_payloads_of_an_id_that_was_deleted_are_not_buried(void **state)
+{
+    fixture f = open_queue(1, "list");
+    char run[64];
+    redisReply *flat = run_many(&f, run);
+    size_t slice;
+    (void)state;
+    assert_int_equal(act_on(&f, SERIATIM_DELETE, "hot"), 1);
+    for (slice = 0; slice < 2; slice++) {
+        reject_slice(&f, run, flat, slice);
+        assert_null(fetch(&f, SERIATIM_MORGUE_FETCH, "hot"));
+        assert_int_equal(metrics(&f).busy, slice ? 0 : 1);
+        assert_int_equal(findings(&f, 0), 0);
+    }
+    assert_null(fetch(&f, SERIATIM_FETCH, "hot"));
     freeReplyObject(flat);
     close_queue(&f);
 }
@@ -401,6 +431,7 @@ int main(void)
         cmocka_unit_test(test_explain_and_drop_know_that_nothing_runs_of_an_id_that_unites),
         cmocka_unit_test(test_check_finds_the_ids_of_a_wrong_key_that_unite),
         cmocka_unit_test(test_undecodable_payloads_are_buried_in_slices),
+        cmocka_unit_test(test_undecodable_payloads_of_an_id_that_was_deleted_are_not_buried),
         cmocka_unit_test(test_an_oversize_payload_is_killed_in_one_call),
         cmocka_unit_test(test_an_oversize_payload_is_requeued_in_one_call),
         cmocka_unit_test(test_an_oversize_payload_leaves_no_empty_record_when_it_unites),

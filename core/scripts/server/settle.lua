@@ -208,7 +208,7 @@ else
       -- Of a run that is gone it is no loss: the run's own outcome counts, which may lie before it in this call.
       if has_overrun and is_open(open, run) then call('ZADD', OVERRUN, 'XX', format('%.0f', now + tonumber(time)), id) end
     elseif kind == 'bury' then
-      local r = digit and record_of_run(id)
+      local r = digit and digit % RUN_TO_PARK < RUN_DELETED and record_of_run(id)
       if r then
         reject(id, r, r.entries or spilled_entries(first, id, tonumber(time), min(tonumber(limit), 2 * PORTION)), text, action, hooked)
         rewrite(first, id, r)
