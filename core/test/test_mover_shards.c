@@ -500,6 +500,30 @@ static void test_a_mover_rests_while_jobs_of_other_shards_end(void **state)
     close_queue(&f);
 }
 
+/* Of 200 shards: each of the others is told of the end of a move by a call of its own. */
+static void test_a_mover_rests_while_it_tells_many_shards_of_its_end(void **state)
+{
+    fixture f = open_queue(1, "list");
+    int64_t until = live_now() + MOST_MS;
+    int rests = 0, rested = 0;
+    live_node n;
+    (void)state;
+    live_start(&n, "one", 1, 0, NULL);
+    live_await_shards(&n, 1);
+    reshard(&f, "200");
+    while (!live_is_quiet(200)) {
+        const srt_mover *m = n.node->shards[0]->mover;
+        int rests_now = m && m->step == SRT_MOVE_LIFT && !m->asking && !n.node->moves.shard;
+        rests += rests_now && !rested;
+        rested = rests_now;
+        assert_true(live_now() < until);
+        live_step(&n);
+    }
+    assert_true(rests >= 3);
+    live_stop(&n);
+    close_queue(&f);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -512,6 +536,7 @@ int main(void)
         cmocka_unit_test(test_a_mover_rests_behind_its_own_time_of_redis),
         cmocka_unit_test(test_many_ids_with_many_payloads_move_in_few_scans),
         cmocka_unit_test(test_a_mover_rests_while_jobs_of_other_shards_end),
+        cmocka_unit_test(test_a_mover_rests_while_it_tells_many_shards_of_its_end),
         cmocka_unit_test(test_all_other_ids_move_beside_one_whose_record_cannot_be_read),
         cmocka_unit_test(test_a_mover_pauses_where_payloads_of_a_batch_are_missing),
     };

@@ -8,6 +8,8 @@
 #include <string.h>
 
 #define END_POLL_MS 250
+#define LIFTS 64 /* destinations that are told the tick, until the mover rests */
+#define LIFT_REST_MS 10
 
 /* ---- Requests -------------------------------------------------------------------------------- */
 
@@ -78,10 +80,13 @@ void srt_move_end_send(srt_node *n, srt_shard *s, int64_t now)
 
 /* ---- Answers --------------------------------------------------------------------------------- */
 
+/* Calls of a move between thousands of shards are millions, and jobs are to get their turn between them. */
 static void lift_next(srt_node *n, srt_shard *s, unsigned number, int64_t now)
 {
     srt_mover *m = s->mover;
     m->asked = number + (number == s->index);
+    if (number > 0 && m->asked / LIFTS > (number - 1) / LIFTS)
+        srt_move_rest(n, s, LIFT_REST_MS, now);
     srt_move_go(n, s, m->asked < m->layout.shards ? SRT_MOVE_LIFT : SRT_MOVE_OUT, now);
 }
 
