@@ -66,7 +66,7 @@ def mounted(request: pytest.FixtureRequest) -> Iterator[Mounted]:
 
 def address(pattern: str, queue: str = "W") -> str:
     """That of a route, with this queue."""
-    return pattern.replace(":worker", quote(queue, "")).replace(":node", quote(queue, "")).replace(":q", quote(queue, "")).replace(":fingerprint", "f")
+    return re.sub(":(worker|queue|node)", quote(queue, ""), pattern).replace(":fingerprint", "f")
 
 
 def send(site: Site, method: str, pattern: str, **headers: str) -> web.Answer:
@@ -277,21 +277,26 @@ def test_d5_every_route_that_changes_asks_for_the_same_origin(mounted: Mounted, 
 
 def test_d10_every_route_is_redacted_and_kept_nowhere(mounted: Mounted) -> None:
     filled()
-    asked = []
+    patterns = [pattern for method, pattern, *_ in ROUTES if method == "GET"]
+    asked: dict[str, list[Any]] = {pattern: [] for pattern in patterns}
 
     def redact(queue: Any, id: Any, text: Any) -> Any:
-        asked.append((queue, id, text))
+        asked[pattern].append((queue, id, text))
         return text.replace(MARK, "***")
 
     site = mounted(redact=redact)
-    for pattern in [pattern for method, pattern, *_ in ROUTES if method == "GET"]:
+    for pattern in patterns:
         bounds = ("-", "%2B") if pattern.endswith("_id") else ("-inf", "%2Binf")
         for query in (f"min={bounds[0]}&max={bounds[1]}", "id=1", "id=dead0", "part=dead&by=time", "part=waiting&by=id", "q=1", ""):
             answer = site.get(f"{address(pattern)}?{query}")
             assert MARK.encode() not in answer.body, pattern
-            assert answer.status < 500, (pattern, answer.body)
+            assert answer.status < 500 and answer.status != 404, (pattern, answer.body)
             assert answer.headers["Cache-Control"] == "no-store"
-    assert ("W", "dead0", f"no {MARK}") in asked and ("W", "2", f'"{MARK}"') in asked
+    error, payload = ("W", "dead0", f"no {MARK}"), ("W", "2", f'"{MARK}"')
+    assert error in asked["/api/web/:worker/morgue_range_by_id"] and payload in asked["/api/web/:worker/range_by_id"]
+    assert error in asked["/api/v1/queues/:queue/records"] and payload in asked["/api/v1/queues/:queue/records"]
+    assert error in asked["/api/v1/queues/:queue/id"]
+    assert [text for _, _, text in asked["/api/v1/queues/:queue/errors"]][0] == f"no {MARK}"
 
 
 def compressed() -> None:
