@@ -51,7 +51,7 @@ static void test_delete_ends_though_payloads_are_scheduled_meanwhile(void **stat
 }
 
 /* Whoever has read the figures of a shard sees by the state that they are others now. */
-static void test_each_action_changes_the_state(void **state)
+static void test_each_park_changes_the_state(void **state)
 {
     fixture f = open_queue(1, "merge");
     redisReply *before, *after;
@@ -68,7 +68,8 @@ static void test_each_action_changes_the_state(void **state)
         assert_int_equal(act_on(&f, SERIATIM_PARK, id), 1);
         after = redis("GET " PREFIX "state");
         assert_memory_not_equal(before->str, after->str, before->len);
-        freeReplyObject(after);
+        freeReplyObject(before);
+        before = after;
     }
     freeReplyObject(before);
     close_queue(&f);
@@ -105,7 +106,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_delete_ends_though_payloads_are_scheduled_meanwhile),
-        cmocka_unit_test(test_each_action_changes_the_state),
+        cmocka_unit_test(test_each_park_changes_the_state),
         cmocka_unit_test(test_r_morgue_3_of_many_dead_payloads_a_queue_that_keeps_one_gets_one),
     };
     return cmocka_run_group_tests(tests, start_server, stop_server);
