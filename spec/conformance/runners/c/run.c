@@ -135,7 +135,8 @@ static call *begin_call(run *r, seriatim_delivery *d)
     return c;
 }
 
-/* What a call of the batch must answer; where it does not, the id fails with a text that no scenario expects. */
+/* What a call of the batch must answer. Where it does not, the id fails; and the step, too, since Redis refuses the
+ * failure of a run whose time is over. */
 static void must_answer(int wanted, int status, seen_job *job)
 {
     if (status != wanted)
@@ -422,6 +423,14 @@ static int by_first_id(const void *a, const void *b)
     return order ? order : by_begin(a, b);
 }
 
+static void check_answers(check *c, const call *x)
+{
+    size_t i;
+    for (i = 0; i < x->size; i++)
+        if (x->jobs[i].wrong)
+            wrong(c, "a call of the batch answered for %.64s: %s", x->jobs[i].id.data, x->jobs[i].wrong);
+}
+
 static void check_pair(check *c, const call *before, const call *after, int overrun)
 {
     size_t i, n;
@@ -567,9 +576,11 @@ static void compare_all(check *c, const value *step, const run *r)
     for (x = r->calls; x; x = x->next)
         calls[count++] = x;
     qsort(calls, count, sizeof *calls, by_begin);
-    for (i = 0; i < count; i++)
+    for (i = 0; i < count; i++) {
+        check_answers(c, calls[i]);
         for (n = i + 1; n < count; n++)
             check_pair(c, calls[i], calls[n], value_true(value_get(step, "overrun")));
+    }
     compare(c, value_get(expect, "count"), found_number((double)count), "count");
     compare_at_once(c, value_get(expect, "at_once"), calls, count);
     for (member = numbers ? numbers->first : NULL; member; member = member->next)

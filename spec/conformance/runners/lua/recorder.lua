@@ -14,7 +14,7 @@ Watch.__index = Watch
 
 ---sleep: of a job. steps: runs nested ones.
 function Watch.new(plan, sleep, steps)
-  return setmetatable({ plan = plan, sleep = sleep, steps = steps, turns = {}, runs = {}, exhausted = {} }, Watch)
+  return setmetatable({ plan = plan, sleep = sleep, steps = steps, turns = {}, runs = {}, exhausted = {}, wrong = {} }, Watch)
 end
 
 local function seen(id, batch)
@@ -116,12 +116,21 @@ local function report(batch, id, turn)
   end
 end
 
-local function perform(watch, batch, turns)
+local function act(watch, batch, turns)
   for place, turn in ipairs(turns) do
     take(watch, batch, batch.ids[place], turn)
   end
   for place, turn in ipairs(turns) do
     report(batch, batch.ids[place], turn)
+  end
+end
+
+---What a turn raises is noted, too: that the job fails shows nothing where Redis refuses the outcome of the run.
+local function perform(watch, batch, turns)
+  local acted, raised = pcall(act, watch, batch, turns)
+  if not acted then
+    watch.wrong[#watch.wrong + 1] = "a turn raised " .. tostring(raised)
+    error(raised, 0)
   end
   for _, turn in ipairs(turns) do
     if turn.raise then

@@ -49,6 +49,7 @@ function RunStep:call()
     wrong[#wrong + 1] = "it did not stop in time"
   end
   self.runs = self.watch.runs
+  Values.add(wrong, self.watch.wrong)
   Values.add(wrong, self:exclusive())
   return Values.add(wrong, self:seen())
 end

@@ -5,7 +5,8 @@ from __future__ import annotations
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -31,6 +32,7 @@ class Watch:
         self._lock = threading.Lock()
         self.runs: list[Run] = []
         self.exhausted: list[Any] = []
+        self.wrong: list[str] = []
 
     def begin(self, label: str, batch: seriatim.Batch) -> tuple[Run, list[tuple[Any, dict[str, Any]]]]:
         with self._lock:
@@ -45,6 +47,16 @@ class Watch:
     def ended(self) -> int:
         with self._lock:
             return sum(run.ended is not None for run in self.runs)
+
+    @contextmanager
+    def noting(self) -> Iterator[None]:
+        """What the block raises is noted, too: that the job fails shows nothing where Redis refuses the outcome of the run."""
+        try:
+            yield
+        except Exception as error:
+            with self._lock:
+                self.wrong.append(f"a turn raised {type(error).__name__}: {error}")
+            raise
 
     def _seen(self, id: Any, batch: seriatim.Batch) -> dict[str, Any]:
         return {
@@ -78,10 +90,11 @@ class Recorder(seriatim.Worker):
         watch = Recorder.watch
         run, turns = watch.begin(self.label, batch)
         try:
-            for id, turn in turns:
-                self._take(watch, batch, id, turn)
-            for id, turn in turns:
-                self._report(batch, id, turn)
+            with watch.noting():
+                for id, turn in turns:
+                    self._take(watch, batch, id, turn)
+                for id, turn in turns:
+                    self._report(batch, id, turn)
             for _, turn in turns:
                 if "raise" in turn:
                     raise RuntimeError(turn["raise"])

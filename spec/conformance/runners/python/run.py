@@ -33,7 +33,7 @@ class RunStep:
         finally:
             server.stop(0)
         self._runs = sorted(self._watch.runs, key=lambda run: run.began)
-        return wrong + self._exclusive() + self._seen()
+        return wrong + self._watch.wrong + self._exclusive() + self._seen()
 
     def _wait(self) -> list[str]:
         limit = self._step.get("limit", 60)

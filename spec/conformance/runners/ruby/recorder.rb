@@ -7,7 +7,7 @@ module Conformance
 
     # What a run step plans and sees.
     class Watch
-      attr_reader :runs, :exhausted
+      attr_reader :runs, :exhausted, :wrong
 
       def initialize(plan, &steps)
         @plan = plan
@@ -16,6 +16,7 @@ module Conformance
         @lock = Mutex.new
         @runs = []
         @exhausted = []
+        @wrong = []
       end
 
       def begin(label, batch)
@@ -28,6 +29,14 @@ module Conformance
       def steps(list) = @steps.call(list)
       def told(jobs) = @lock.synchronize { @exhausted.concat(jobs) }
       def ended = @lock.synchronize { @runs.count(&:ended) }
+
+      # What the block raises is noted, too: that the job fails shows nothing where Redis refuses the outcome of the run.
+      def noting
+        yield
+      rescue StandardError => e
+        @lock.synchronize { @wrong << "a turn raised #{e.class}: #{e.message}" }
+        raise
+      end
 
       private
 
@@ -64,8 +73,10 @@ module Conformance
     def perform(_payloads, batch)
       watch = Recorder.watch
       run, turns = watch.begin(label, batch)
-      turns.each { |id, turn| take(watch, batch, id, turn) }
-      turns.each { |id, turn| report(batch, id, turn) }
+      watch.noting do
+        turns.each { |id, turn| take(watch, batch, id, turn) }
+        turns.each { |id, turn| report(batch, id, turn) }
+      end
       message = turns.filter_map { |_, turn| turn["raise"] }.first
       raise message if message
     ensure

@@ -17,7 +17,7 @@ module Conformance
       wrong = wait
       server.stop(30) or wrong << "it did not stop in time"
       @runs = @watch.runs.sort_by.with_index { |run, at| [run.began, at] }
-      wrong + exclusive + seen
+      wrong + @watch.wrong + exclusive + seen
     ensure
       server&.stop(0)
     end
