@@ -1,6 +1,7 @@
 -- Delayed events: types with handlers, on workers and servers.
 local browser = require "support.browser"
 local command = require "support.command"
+local native = require "seriatim.native"
 local seriatim = require "seriatim"
 local web = require "seriatim.web"
 
@@ -44,9 +45,12 @@ describe("events", function()
 
   it("R-EVENT-1, R-EVENT-5: gives event and context to the handler, after the delay", function()
     assert(events:enqueue("Paid", { id = 1, event = { sum = 5 }, context = { trace = "t" } }))
+    local before = native.time()
     assert(events:enqueue("Paid", { id = "2", event = "text", delay = 0.5 }))
+    local after = native.time()
     assert.equal("shop:Paid", events:worker("Paid").queue_name)
     local due = assert(events:worker("Paid").queries:fetch { "2" })[1].perform_in
+    assert.is_true(before + 0.499 <= due and due <= after + 0.501, due - before)
     local server = serve [[
       events:on("Paid", function(event, context)
         local text = type(event) == "table" and event.sum or event
@@ -57,7 +61,7 @@ describe("events", function()
     traced("event 5 t false")
     traced("event text nil true")
     gone("Paid")
-    assert.is_true(os.time() >= math.floor(due))
+    assert.is_true(native.time() >= due)
     assert.equal(0, server:stop())
   end)
 
