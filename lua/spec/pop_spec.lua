@@ -291,6 +291,20 @@ describe("pop", function()
     end
   end)
 
+  it("runs no middleware", function()
+    local called = {}
+    local function noting(name)
+      return function(_, _, next)
+        called[#called + 1] = name
+        return next()
+      end
+    end
+    seriatim.client_middlewares, seriatim.server_middlewares = { noting "client" }, { noting "server" }
+    orders:perform_async { { id = 1 } }
+    assert.is_true(pop():ack())
+    assert.are.same({ "client" }, called)
+  end)
+
   it("returns nil and an error if Redis cannot be reached", function()
     seriatim.redis = "redis://127.0.0.1:1"
     local delivery, err = seriatim.pop("a", { wait = 0 })

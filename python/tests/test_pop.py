@@ -369,7 +369,11 @@ def test_no_middleware_runs() -> None:
         called.append("client")
         return call_next()
 
-    seriatim.client_middlewares = [client]
+    def server(worker: Any, batch: Any, call_next: Callable[[], None]) -> None:
+        called.append("server")
+        call_next()
+
+    seriatim.client_middlewares, seriatim.server_middlewares = [client], [server]
     queue = worker("Plainly")
     queue.perform_async([{"id": 1}])
     popped(queue).ack()
