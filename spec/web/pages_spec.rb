@@ -82,8 +82,10 @@ each_mount "the pages" do
   it "filter and sort the queues of the overview" do
     live.fill(queue, dead: 1)
     open("")
-    browser.waited("rows") { browser.there?(row(queue)) }
-    expect(ids).to eq(ids.sort_by { |name| name[/\d+/].to_i }) if ids.all?(/\AOrders \d+\z/)
+    calm = rows_of("/api/web/dashboard")["queues"].select { |row| row.values_at("dead", "retries").sum.zero? && row["lag"] < 5 }
+    names = calm.map { |row| row["name"] }.grep(/\AOrders \d+\z/).sort
+    expect(names.size).to be > 1
+    shows([queue, *names]) { ids & [queue, *names] }
     browser.type('input[aria-label="Filter queues"]', queue.downcase)
     shows([queue]) { ids }
     browser.choose('select[aria-label="Which queues"]', "stopped")
