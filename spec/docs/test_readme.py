@@ -125,7 +125,8 @@ def test_the_async_python_worker_runs(blocks: Section, folder: Path, env: dict[s
     (folder / "orders.py").write_text(blocks.take("python", "async def").text)
     shell('python3 -c "import asyncio, orders; asyncio.run(orders.pay(1))"', folder, env)
     with Started("seriatim -v -r orders", folder, env) as server:
-        server.wait_for("q=sync_order")
+        server.wait_for(" done\n")
+        assert server.stop() == 0
 
 
 @runs("docs/start/python.md", "Calls in a coroutine")
