@@ -83,7 +83,13 @@ def under_load(nginx: Nginx, seconds: float, trouble: object) -> list[tuple[str,
         load.start()
     time.sleep(seconds / 2)
     trouble()  # type: ignore[operator]
-    time.sleep(seconds / 2)
+    enough = [len(load.pushed) + 2 for load in loads]  # the first of them may have been sent before the trouble ended
+    try:
+        time.sleep(seconds / 2)
+        wait_until(lambda: all(len(load.pushed) >= count for load, count in zip(loads, enough)), "pushes after the trouble")
+    finally:
+        for load in loads:
+            load.ending.set()
     return [job for load in loads for job in load.finish()]
 
 
