@@ -298,10 +298,10 @@ def test_pushes_from_inside_a_job_do_not_block_the_loop() -> None:
 
 
 def test_a_scheduler_of_the_application_runs_on_the_loop() -> None:
-    seen: list[int] = []
+    seen: list[tuple[int, str]] = []
 
     def choose(candidates: Any) -> Any:
-        seen.append(len(candidates))
+        seen.append((len(candidates), threading.current_thread().name))
         return None if len(seen) < 3 else candidates[-1]
 
     async def body(payloads: Any, batch: Any) -> None:
@@ -312,7 +312,8 @@ def test_a_scheduler_of_the_application_runs_on_the_loop() -> None:
     recorder.perform_async([{"id": id} for id in range(20)])
     serve(recorder)
     runs(recorder, 20)
-    assert max(seen) >= 1
+    assert max(seen)[0] >= 1
+    assert {name for _, name in seen} == {"seriatim-loop"}
 
 
 def spin(seconds: float) -> Callable[[], None]:
