@@ -316,28 +316,28 @@ def test_a_scheduler_of_the_application_runs_on_the_loop() -> None:
     assert {name for _, name in seen} == {"seriatim-loop"}
 
 
-def spin(seconds: float) -> Callable[[], None]:
-    def run() -> None:
-        end = time.monotonic() + seconds
-        while time.monotonic() < end:
-            pass
-
-    return run
-
-
 def test_the_loop_goes_on_while_threads_compute() -> None:
     async def body(payloads: Any, batch: Any) -> None:
         await asyncio.sleep(0.01)
 
     recorder = worker("Busy", body)
     serve(recorder)
-    threads = [threading.Thread(target=spin(1.0)) for _ in range(2)]
+    seen = threading.Event()
+
+    def compute() -> None:
+        while not seen.is_set():
+            pass
+
+    threads = [threading.Thread(target=compute) for _ in range(2)]
     for thread in threads:
         thread.start()
-    recorder.perform_async([{"id": id} for id in range(20)])
-    runs(recorder, 20)
-    for thread in threads:
-        thread.join()
+    try:
+        recorder.perform_async([{"id": id} for id in range(20)])
+        runs(recorder, 20)
+    finally:
+        seen.set()
+        for thread in threads:
+            thread.join()
 
 
 def test_r_checkpoint_7_aflush_waits_on_the_loop_and_says_that_a_run_is_stale() -> None:
