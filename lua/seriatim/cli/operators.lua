@@ -364,7 +364,7 @@ function VERBS:explain(words)
     for _, part in ipairs { "job", "behind", "dead", "owner", "scheduled", "remembered_score", "remembered_until" } do
       answer[part] = answer[part] == nil and native.null or answer[part]
     end
-    for _, entry in ipairs(answer.history) do
+    for _, entry in ipairs(setmetatable(answer.history, native.array_mt)) do
       for _, field in ipairs { "due", "fence", "payloads_count", "node", "error" } do
         entry[field] = entry[field] == nil and native.null or entry[field]
       end
