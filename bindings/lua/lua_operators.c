@@ -149,7 +149,7 @@ static void operators_shard_figures(lua_State *L, const void *shards, size_t i)
     operators_figures(L, m);
     slu_set_int(L, "lease", m->lease);
     slu_set_int(L, "fence", m->fence);
-    slu_set_cstr(L, "owner", m->owner);
+    slu_set_text_or_nil(L, "owner", m->owner, strlen(m->owner));
 }
 
 static void operators_resharding(lua_State *L, const seriatim_resharding *r)
@@ -226,7 +226,7 @@ static int operators_read_explanation(lua_State *L, const slu_link *self)
     operators_known(L, "dead", &e->dead);
     slu_set_int(L, "scheduled", e->scheduled);
     slu_set_double(L, "deliver_at", e->deliver_at);
-    slu_set_cstr(L, "owner", e->owner);
+    slu_set_text_or_nil(L, "owner", e->owner, strlen(e->owner));
     slu_set_bool(L, "owner_alive", e->owner_alive);
     slu_set_bool(L, "paused", e->paused);
     slu_set_int(L, "lease", e->lease);

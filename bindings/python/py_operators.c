@@ -41,6 +41,12 @@ static int operators_named(PyObject *name, int (*number)(const char *, size_t), 
     return 0;
 }
 
+/* None for an empty text: what Redis does not have. */
+static PyObject *operators_text_or_none(const char *text)
+{
+    return *text ? spy_cstr_or_none(text) : spy_none_or(0);
+}
+
 /* ---- Queries --------------------------------------------------------------------------------- */
 
 static PyObject *operators_payload(const void *payloads, size_t i)
@@ -181,9 +187,9 @@ static PyObject *operators_shard_figures(const void *shards, size_t i)
 {
     const seriatim_metrics *m = (const seriatim_metrics *)shards + i;
     PyObject *dict = operators_figures(m);
-    if (dict &&
-        (spy_set(dict, "lease", PyLong_FromLongLong(m->lease)) ||
-         spy_set(dict, "fence", PyLong_FromLongLong(m->fence)) || spy_set(dict, "owner", spy_cstr_or_none(m->owner))))
+    if (dict && (spy_set(dict, "lease", PyLong_FromLongLong(m->lease)) ||
+                 spy_set(dict, "fence", PyLong_FromLongLong(m->fence)) ||
+                 spy_set(dict, "owner", operators_text_or_none(m->owner))))
         Py_CLEAR(dict);
     return dict;
 }
@@ -243,7 +249,7 @@ static PyObject *operators_history_entry(const void *history, size_t i)
          spy_set(dict, "due", entry->due > 0 ? PyFloat_FromDouble(entry->due) : spy_none_or(0)) ||
          spy_set(dict, "fence", entry->fence ? PyLong_FromLongLong(entry->fence) : spy_none_or(0)) ||
          spy_set(dict, "payloads_count", entry->payloads ? PyLong_FromLongLong(entry->payloads) : spy_none_or(0)) ||
-         spy_set(dict, "node", *entry->node ? spy_cstr_or_none(entry->node) : spy_none_or(0)) ||
+         spy_set(dict, "node", operators_text_or_none(entry->node)) ||
          spy_set(dict, "error", spy_error_or_none(entry->error, entry->error_len))))
         Py_CLEAR(dict);
     return dict;
@@ -258,7 +264,7 @@ static PyObject *operators_read_explanation(const spy_link *self)
          spy_set(dict, "behind", operators_known(&e->behind)) || spy_set(dict, "dead", operators_known(&e->dead)) ||
          spy_set(dict, "scheduled", PyLong_FromLongLong(e->scheduled)) ||
          spy_set(dict, "deliver_at", PyFloat_FromDouble(e->deliver_at)) ||
-         spy_set(dict, "owner", spy_cstr_or_none(e->owner)) ||
+         spy_set(dict, "owner", operators_text_or_none(e->owner)) ||
          spy_set(dict, "owner_alive", PyBool_FromLong(e->owner_alive)) ||
          spy_set(dict, "paused", PyBool_FromLong(e->paused)) || spy_set(dict, "lease", PyLong_FromLongLong(e->lease)) ||
          spy_set(dict, "fence", PyLong_FromLongLong(e->fence)) ||
@@ -319,7 +325,7 @@ PyObject *spy_link_check(PyObject *object, PyObject *const *args, Py_ssize_t nar
 /* A field that a node tells of its process, by its kind; None where it does not. */
 #define NODE_INTEGER(value) ((value) < 0 ? Py_NewRef(Py_None) : PyLong_FromLongLong(value))
 #define NODE_SECONDS(value) (isnan(value) ? Py_NewRef(Py_None) : PyFloat_FromDouble(value))
-#define NODE_TEXT(value) (*(value) ? spy_cstr_or_none(value) : Py_NewRef(Py_None))
+#define NODE_TEXT(value) operators_text_or_none(value)
 
 static PyObject *operators_node(const void *nodes, size_t i)
 {
@@ -401,7 +407,7 @@ static PyObject *operators_read_health(const spy_link *self)
     const char *policy = health->maxmemory_policy;
     int kept = health->append_only;
     PyObject *dict = PyDict_New();
-    if (dict && (spy_set(dict, "maxmemory_policy", *policy ? spy_text(policy, strlen(policy)) : spy_none_or(0)) ||
+    if (dict && (spy_set(dict, "maxmemory_policy", operators_text_or_none(policy)) ||
                  spy_set(dict, "appendonly", kept < 0 ? spy_none_or(0) : PyBool_FromLong(kept)) ||
                  spy_set(dict, "replicas", health->replicas < 0 ? spy_none_or(0) : PyLong_FromLong(health->replicas))))
         Py_CLEAR(dict);

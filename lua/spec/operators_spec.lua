@@ -143,6 +143,23 @@ describe("queries", function()
     assert.equal("of 1", stored())
   end)
 
+  it("give no owner of a shard that nobody owns", function()
+    local recorder = jobs.worker("Ownerless")
+    recorder:perform_async { { id = 1, delay = 60 } }
+    local function owners()
+      local found = {}
+      for _, shard in ipairs(recorder:metrics().shards) do
+        found[#found + 1] = shard.owner
+      end
+      return found
+    end
+    assert.same({}, owners())
+    assert.is_nil(recorder.queries:explain(1).owner)
+    jobs.serve(recorder)
+    jobs.eventually(function() return #owners() == 5 end)
+    assert.equal(owners()[1], recorder.queries:explain(1).owner)
+  end)
+
   it("explain", function()
     local recorder = jobs.worker("Why")
     recorder:perform_async { { id = 1, delay = 60 } }

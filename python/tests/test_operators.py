@@ -254,6 +254,17 @@ def test_explain_says_where_an_id_stands() -> None:
     assert recorder.queries.explain(1)["job"]["state"] == "parked"
 
 
+def test_a_shard_that_nobody_owns_has_no_owner() -> None:
+    recorder = worker("Ownerless")
+    recorder.perform_async([{"id": 1, "delay": 60}])
+    assert [shard["owner"] for shard in recorder.metrics["shards"]] == [None] * 5
+    answer = recorder.queries.explain(1)
+    assert (answer["owner"], answer["owner_alive"]) == (None, False)
+    serve(recorder)
+    eventually(lambda: all(shard["owner"] for shard in recorder.metrics["shards"]))
+    assert recorder.queries.explain(1)["owner"] == recorder.metrics["shards"][0]["owner"]
+
+
 def test_a_queue_has_name_shards_and_records() -> None:
     recorder = worker("Names")
     queue = recorder.queue

@@ -449,7 +449,7 @@ def test_f21_term_loses_no_job_of_any_length(serve: Serve, monkeypatch: pytest.M
         figures = queue().metrics
         assert (figures["busy"], figures["failed"]) == (0, 0)
         assert figures["processed"] + figures["length"] == pushed
-        assert all(shard["owner"] == "" for shard in figures["shards"])
+        assert all(shard["owner"] is None for shard in figures["shards"])
         assert queue().queries.processing_data() == []
         waiting = queue().queries.range_by_id("-", "+", limit=1000)
         assert {record["retry_count"] for record in waiting} <= {-1}

@@ -31,7 +31,7 @@ RSpec.describe "ways to leave perform or the process", limit: Figures.count(240,
   # No shard has an owner, nothing is claimed, no node lives.
   def nothing_held
     eventually { Seriatim::Metrics.nodes.empty? }
-    expect(exits.metrics[:shards].map { |shard| shard[:owner] }.uniq).to eq([""])
+    expect(exits.metrics[:shards].map { |shard| shard[:owner] }.uniq).to eq([nil])
     expect(exits.queries.processing_data).to eq([])
   end
 

@@ -10,6 +10,16 @@ RSpec.describe "operators" do
     expect(recorder.metrics[:shards].sum { |shard| shard[:length] }).to eq(5)
   end
 
+  it "give no owner of a shard that nobody owns" do
+    recorder = worker("Ownerless")
+    recorder.perform_async([{ id: 1, delay: 60 }])
+    expect(recorder.metrics[:shards].map { |shard| shard[:owner] }).to eq([nil] * 5)
+    expect(recorder.queries.explain(1)).to include(owner: nil, owner_alive: false)
+    serve(recorder)
+    eventually { recorder.metrics[:shards].all? { |shard| shard[:owner] } }
+    expect(recorder.queries.explain(1)).to include(owner: recorder.metrics[:shards].first[:owner], owner_alive: true)
+  end
+
   it "R-QUERY-8: takes texts, numbers, infinities and Times as bounds, and Strings, Symbols and Integers as ids", :core do
     recorder = worker("Queries")
     queries = recorder.queries

@@ -339,6 +339,9 @@ function VERBS:stats(names)
     figures[place] = errors.must(worker:metrics())
     figures[place].name = worker.queue_name
     figures[place].resharding = figures[place].resharding or native.null
+    for _, shard in ipairs(figures[place].shards) do
+      shard.owner = shard.owner or native.null
+    end
   end
   if self.options.json then
     tables.print_json { queues = figures, nodes = setmetatable(errors.must(metrics.nodes()), native.array_mt) }

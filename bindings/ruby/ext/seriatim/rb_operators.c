@@ -183,7 +183,7 @@ static VALUE operators_shard_figures(const seriatim_metrics *m)
     VALUE hash = operators_figures(m);
     SET(hash, "lease", LL2NUM(m->lease));
     SET(hash, "fence", LL2NUM(m->fence));
-    SET(hash, "owner", operators_cstr(m->owner));
+    SET(hash, "owner", operators_text_or_nil(m->owner, strlen(m->owner)));
     return hash;
 }
 
@@ -261,7 +261,7 @@ static VALUE operators_explain(VALUE self, VALUE queue, VALUE id, VALUE seconds)
     SET(hash, "dead", operators_known(&e->dead));
     SET(hash, "scheduled", LL2NUM(e->scheduled));
     SET(hash, "deliver_at", DBL2NUM(e->deliver_at));
-    SET(hash, "owner", operators_cstr(e->owner));
+    SET(hash, "owner", operators_text_or_nil(e->owner, strlen(e->owner)));
     SET(hash, "owner_alive", e->owner_alive ? Qtrue : Qfalse);
     SET(hash, "paused", e->paused ? Qtrue : Qfalse);
     SET(hash, "lease", LL2NUM(e->lease));
