@@ -249,6 +249,23 @@ each_mount "the actions" do
     expect(metrics[:length]).to eq(1)
   end
 
+  # Changes are carried out as they are asked for, but the page gets no answer to any from the given one on.
+  def lose_answers(from: 1)
+    browser.value("(() => { const ask = window.fetch; let asked = 0; window.fetch = async (url, options) => { const answer = await ask(url, options); " \
+                  "if (options?.method === 'POST' && ++asked >= arguments[0]) throw new TypeError('no answer came'); return answer; }; })()", from)
+  end
+
+  it "say of one that is done without a question, and is not answered, that it may have happened" do
+    live.fill(queue, dead: 1)
+    actions.pause
+    open("dead", queue: queue)
+    browser.waited("the dead") { browser.there?(row("gone-001")) }
+    lose_answers
+    browser.press("Queue up", within: row("gone-001"))
+    shows("No answer, so it may or may not have happened: no answer came") { told }
+    expect(counts).to eq([1, 0, 0, 0])
+  end
+
   it "act on the page of an id" do
     live.fill(queue, later: 1, dead: 2)
     actions.pause

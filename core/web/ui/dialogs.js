@@ -60,7 +60,7 @@ export async function perform(run) {
   try {
     tell(await run());
   } catch (error) {
-    tell(t("action.failed", { error: error.message }), "bad");
+    tell(refused(error) ? t("action.failed", { error: error.message }) : failureOf(error), "bad");
   }
 }
 
@@ -84,6 +84,9 @@ async function runOpen(dialog) {
     else tell(dialog.error, "bad");
   }
 }
+
+/** Whether the server refused the action before it did anything. */
+const refused = (error) => error.status >= 400 && error.status < 500;
 
 /** What is known of an action that failed. Without an answer of the server it is not known whether it happened. */
 function failureOf(error) {
