@@ -31,6 +31,43 @@ RSpec.describe "durations", mount: House::MOUNTS.keys.first do
   end
 end
 
+# What core/web/app/session.js makes of the figures of an overview that was hidden, held or left for a while.
+RSpec.describe "figures a second", mount: House::MOUNTS.keys.first do
+  # The figures come at these times (seconds); `pushed` is the number of jobs at each. Of the last: {times: of the ticks of the live chart, chart: jobs a second there, queue: those of the queue}
+  SEEN = <<~JS
+    (async (all) => {
+      const { loadDashboard, ratesOf, session } = await import([...document.scripts].at(-1).src.replace("app/app.js", "app/session.js"));
+      session.ticks.length = 0;
+      const ask = window.fetch;
+      try {
+        for (const [now, pushed] of all) {
+          const queue = { name: `made up ${all.length}`, pushed, processed: 0, failed: 0, lag: 0 };
+          window.fetch = async () => new Response(JSON.stringify({ now, queues: [queue] }));
+          await loadDashboard();
+        }
+      } finally {
+        window.fetch = ask;
+      }
+      return { times: session.ticks.map(({ time }) => time), chart: session.ticks.at(-1).rates.enqueued, queue: ratesOf({ name: `made up ${all.length}` }).in };
+    })(...arguments)
+  JS
+
+  def seen(*all)
+    open("search")
+    browser.waited("a page") { browser.there?("main h1") }
+    browser.value(SEEN, all)
+  end
+
+  it "are of the time since the last look, and the chart holds what was seen" do
+    expect(seen([100, 0], [101, 10], [103, 30])).to eq("times" => [100, 101, 103], "chart" => 10, "queue" => 10)
+  end
+
+  it "begin anew after a gap" do
+    expect(seen([100, 0], [101, 10], [116, 40])).to eq("times" => [116], "chart" => nil, "queue" => nil)
+    expect(seen([100, 0], [101, 10], [400, 40], [401, 43])).to eq("times" => [400, 401], "chart" => 3, "queue" => 3)
+  end
+end
+
 # What core/web/pages/paging.js makes of what is entered in a field for a time.
 RSpec.describe "entered times", mount: House::MOUNTS.keys.first do
   after { browser.time_zone("") }

@@ -12,6 +12,7 @@ const LATE = 60; // seconds
 const WINDOW = 100; // ticks of the live chart
 const AT_LEAST = 0.5; // seconds between two ticks: a rate over less says nothing
 const RATE_TICKS = 15; // ticks that a rate is taken over
+const GAP = 14; // seconds after which ticks begin anew: less than the 15 s after which pages that show no ticks ask for the figures (ABOUT_EVERY in app.js)
 
 export const session = { dashboard: null, ticks: [], paused: false, absolute: stored("times") === "absolute" };
 
@@ -46,19 +47,23 @@ export function totals(queues) {
   return { ...all, lag: queues.reduce((largest, queue) => Math.max(largest, queue.lag), 0) };
 }
 
-/** Adds figures to a live chart's ticks, with what was pushed, processed and failed a second since the tick before. */
+/** Adds figures to a live chart's ticks, with what was pushed, processed and failed a second since the tick before. A chart has one place a tick, so none before a gap stays. */
 export function addTick(ticks, figures) {
+  if (isGap(ticks, figures.time)) ticks.length = 0;
   const last = ticks.at(-1);
   const seconds = last ? figures.time - last.time : 0;
   if (last && seconds < AT_LEAST) return;
-  const rate = (name) => (last && seconds < 15 ? Math.max(0, figures[name] - last[name]) / seconds : null);
+  const rate = (name) => (last ? Math.max(0, figures[name] - last[name]) / seconds : null);
   ticks.push({ ...figures, rates: { enqueued: rate("pushed"), processed: rate("processed"), failed: rate("failed") } });
   if (ticks.length > WINDOW) ticks.shift();
 }
 
+const isGap = (ticks, time) => ticks.length > 0 && time - ticks.at(-1).time >= GAP;
+
 function remember(queue, time) {
   const key = keyOf(queue.name);
-  const last = samples.get(key) || [];
+  const known = samples.get(key) || [];
+  const last = isGap(known, time) ? [] : known;
   const { pushed, processed, failed } = queue;
   if (last.length && time - last.at(-1).time < AT_LEAST) return;
   last.push({ time, pushed, processed, failed });
