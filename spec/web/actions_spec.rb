@@ -266,6 +266,22 @@ each_mount "the actions" do
     expect(counts).to eq([1, 0, 0, 0])
   end
 
+  # A list by id of so many is asked for every ten seconds only, but not after what its reader did.
+  it "show at once what they did in a list of more than 10,000 ids" do
+    11.times { |n| live[queue].perform_async(Array.new(1000) { |i| { id: format("%02d-%03d", n, i), payload: 1, delay: 3600 } }) }
+    open("enqueued", queue: queue, by: "id")
+    browser.click(%(#{row("00-000")} input[type="checkbox"]))
+    browser.value("(() => { const ask = window.fetch; window.asked = []; window.fetch = (url, options) => { window.asked.push([options.method ?? 'GET', url.split('?')[0].split('/').at(-1)].join(' ')); " \
+                  "return ask(url, options); }; })()")
+    browser.press("Park", within: ".chosen")
+    shows("1 id parked.") { told }
+    figures = "GET #{Site.encode(queue)}" # with which each refresh begins
+    asked = -> { browser.value("window.asked").drop_while { |question| question != "POST park" } }
+    browser.waited("two refreshes") { asked.call.count(figures) > 1 }
+    expect(asked.call.slice_before(figures).to_a[1]).to include("GET records")
+    expect(ids).not_to include("00-000")
+  end
+
   it "act on the page of an id" do
     live.fill(queue, later: 1, dead: 2)
     actions.pause

@@ -124,7 +124,7 @@ export default function recordsPage({ path, parameters, draw, again }) {
   const page = PAGES[path];
   const about = createQueue(parameters.queue);
   const view = viewOf(page, parameters);
-  const errors = page.errors ? createErrors({ queue: about.name, part: page.errors, linkTo: (error) => address(path, addressed({ error })), draw, again }) : null;
+  const errors = page.errors ? createErrors({ queue: about.name, part: page.errors, linkTo: (error) => address(path, addressed({ error })), draw, again: changed }) : null;
   const selection = new Map();
   const key = (record) => keyOf(record.id);
   const paging = createPaging({ parameters, draw, again, leave });
@@ -143,7 +143,7 @@ export default function recordsPage({ path, parameters, draw, again }) {
   }
 
   function columns(actions) {
-    const buttons = (record) => actions.map((action) => actionButton(action, () => act(action, [record], again)));
+    const buttons = (record) => actions.map((action) => actionButton(action, () => act(action, [record], changed)));
     return [
       { id: "id", label: t("record.id"), class: "main", show: (record) => [idLink(about.name, record.id, 70), behind(record)] },
       path === "enqueued" && { id: "state", label: t("record.state"), show: (record) => state(record.state) },
@@ -183,6 +183,12 @@ export default function recordsPage({ path, parameters, draw, again }) {
     const next = { ...view, ...wanted };
     if (next.error && next.by === "retry_count") Object.assign(next, { by: "time", from: null });
     return { queue: about.name, by: next.by, order: next.order, from: next.from, prefix: next.by === "id" ? next.prefix : null, error: next.error, groups };
+  }
+
+  /** After an action: the reader is to see at once what it did. */
+  function changed() {
+    askedAt = 0;
+    again();
   }
 
   /** Before another page is asked for. */
@@ -229,7 +235,7 @@ export default function recordsPage({ path, parameters, draw, again }) {
       const danger = destructive(action);
       const [symbol, field] = ACTIONS[action];
       const of = about.totals[field];
-      const ask = () => askAll(about, action, of, { danger, changed: again });
+      const ask = () => askAll(about, action, of, { danger, changed });
       return button(t(`all.${action}`), ask, { symbol, kind: danger ? "danger-text" : "", key: action, disabled: !of });
     });
   }
@@ -261,7 +267,7 @@ export default function recordsPage({ path, parameters, draw, again }) {
     view: () => [
       queueHead(about, path, bulk()),
       (path === "dead" || about.totals?.retries > 0) && errors?.view(),
-      section(t(`records.${path}`), filters(), chosenBar(selection, allowed(page.some), { act, draw, again }), list()),
+      section(t(`records.${path}`), filters(), chosenBar(selection, allowed(page.some), { act, draw, again: changed }), list()),
     ],
   };
 }
