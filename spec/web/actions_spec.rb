@@ -266,6 +266,18 @@ each_mount "the actions" do
     expect(counts).to eq([1, 0, 0, 0])
   end
 
+  it "on ids of several queues say how many were done before one of the queues failed" do
+    queues = [queue, House.queue]
+    queues.each { |name| live.fill(name, running: 1) }
+    open("running")
+    queues.each { |name| browser.click(%(tr[data-key="t#{name} tbusy-001"] input)) }
+    lose_answers(from: 2)
+    browser.press("Park after the run", within: ".chosen")
+    browser.click("dialog [type=submit]")
+    browser.waited("why") { browser.there?("dialog [role=alert]") }
+    expect(browser.text("dialog [role=alert]")).to eq("1 done so far. No answer, so it may or may not have happened: no answer came")
+  end
+
   # A list by id of so many is asked for every ten seconds only, but not after what its reader did.
   it "show at once what they did in a list of more than 10,000 ids" do
     11.times { |n| live[queue].perform_async(Array.new(1000) { |i| { id: format("%02d-%03d", n, i), payload: 1, delay: 3600 } }) }

@@ -46,7 +46,12 @@ export function actOnRows(rows, action, changed) {
   const queues = [...grouped(rows, (row) => keyOf(row.queue)).values()];
   const run = async () => {
     let n = 0;
-    for (const some of queues) n += (await post(workerPath(some[0].queue, word), { ids: some.map((row) => row.id) })).count;
+    for (const some of queues) {
+      const answer = await post(workerPath(some[0].queue, word), { ids: some.map((row) => row.id) }).catch((error) => {
+        throw Object.assign(error, { soFar: n + (error.done ?? 0) });
+      });
+      n += answer.count;
+    }
     changed();
     return t(`some.${action}.done`, { n: count(n), count: n });
   };
