@@ -48,7 +48,11 @@ RSpec.describe "Consuming through Seriatim::Web", :core do
     expect(pop.status).to eq(403)
     @app = dashboard(consume: true, role: ->(_) { "consumer" })
     expect(get("/jobs/api/v1/stats").status).to eq(403)
-    expect(get("/jobs/api/v1/consume/openapi.json").json["openapi"]).to eq("3.1.0")
+    described = get("/jobs/api/v1/consume/openapi.json").json
+    expect(described["openapi"]).to eq("3.1.0")
+    answers = described["paths"].values.flat_map(&:values).map { |operation| operation["responses"] }
+    expect(answers.map { |known| known.dig("500", "$ref") }.uniq).to eq(["#/components/responses/Failed"])
+    expect(described.dig("components", "responses")).to include(*answers.flat_map(&:values).filter_map { |answer| answer["$ref"]&.split("/")&.last })
     expect { Seriatim::Web.new(polls: 0) }.to raise_error(Seriatim::Invalid, /polls/)
   end
 
