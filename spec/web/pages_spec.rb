@@ -251,6 +251,17 @@ each_mount "the pages" do
     see("Nothing is stored of it")
   end
 
+  it "count in an id's history the payloads that checkpoints ended" do
+    live.use
+    pulled = Application.worker("Pulled of #{queue}") # which no server serves
+    pulled.perform_async(Array.new(4) { |n| { id: "a", payload: n } })
+    delivery = Seriatim.pop([pulled], wait: 0)
+    [1, 3].each { |count| delivery.checkpoint(count) }
+    delivery.release
+    open("id", queue: "Pulled of #{queue}", id: "a")
+    shows(["1 payload", "2 payloads"]) { browser.texts(".history .aside").grep(/payload/) }
+  end
+
   it "show what runs, by node and queue, and who works" do
     live.fill(queue, running: 2)
     open("running")

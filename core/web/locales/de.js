@@ -470,7 +470,7 @@ export default {
   "id.none.text": "Sie wurde nie gepusht, oder alles von ihr ist erledigt.",
   "id.history": "Was geschah",
   "id.history.due": "fällig {time}",
-  "id.history.payloads": "{n} Payloads",
+  "id.history.payloads": { one: "{n} Payload", other: "{n} Payloads" },
   "id.history.node": "von {node}",
   "id.history.fence": "Fence {fence}",
   // definitions: events, written by script/embed from core/definitions/events.json

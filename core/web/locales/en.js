@@ -470,7 +470,7 @@ export default {
   "id.none.text": "It was never pushed, or all of it is done.",
   "id.history": "What happened",
   "id.history.due": "due {time}",
-  "id.history.payloads": "{n} payloads",
+  "id.history.payloads": { one: "{n} payload", other: "{n} payloads" },
   "id.history.node": "by {node}",
   "id.history.fence": "fence {fence}",
   // definitions: events, written by script/embed from core/definitions/events.json

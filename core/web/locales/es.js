@@ -470,7 +470,7 @@ export default {
   "id.none.text": "Nunca hubo un push de él, o todo lo suyo ya está hecho.",
   "id.history": "Qué ocurrió",
   "id.history.due": "vence {time}",
-  "id.history.payloads": "{n} payloads",
+  "id.history.payloads": { one: "{n} payload", other: "{n} payloads" },
   "id.history.node": "por {node}",
   "id.history.fence": "fence {fence}",
   // definitions: events, written by script/embed from core/definitions/events.json

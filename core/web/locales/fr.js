@@ -470,7 +470,7 @@ export default {
   "id.none.text": "Il n’a jamais été poussé, ou tout est déjà traité.",
   "id.history": "Ce qui s’est passé",
   "id.history.due": "dû {time}",
-  "id.history.payloads": "{n} payloads",
+  "id.history.payloads": { one: "{n} payload", other: "{n} payloads" },
   "id.history.node": "par {node}",
   "id.history.fence": "fence {fence}",
   // definitions: events, written by script/embed from core/definitions/events.json

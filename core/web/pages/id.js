@@ -51,7 +51,7 @@ const historyView = (entries) => section(t("id.history"), null, h("ol", { class:
   h("li", { key: `${entry.at} ${place}` },
     h("time", { datetime: isoTime(entry.at), title: relative(entry.at) }, absoluteTime(entry.at)),
     h("span", { class: "event" }, t(`event.${entry.event}`)),
-    entry.payloads_count && h("span", { class: "aside" }, t("id.history.payloads", { n: number(entry.payloads_count) })),
+    entry.payloads_count && h("span", { class: "aside" }, t("id.history.payloads", { n: number(entry.payloads_count), count: entry.payloads_count })),
     entry.due && h("span", { class: "aside" }, t("id.history.due", { time: absoluteTime(entry.due) })),
     entry.node && h("span", { class: "aside" }, t("id.history.node", { node: oneLine(entry.node, 60) })),
     entry.fence && h("span", { class: "aside" }, t("id.history.fence", { fence: String(entry.fence) })),
