@@ -19,8 +19,13 @@ describe("tostring shows the fields on one line", function()
     local recorder = jobs.worker("Orders", nil, { shards_count = 2 })
     recorder:perform_async { { id = 1, delay = 60 } }
     local metrics = assert(recorder:metrics())
-    assert.matches("^seriatim%.Metrics{length=1, fresh=1, .*shards={2 tables}}$", tostring(metrics))
-    assert.matches("^seriatim%.ShardFigures{length=[01], fresh=[01], ", tostring(metrics.shards[1]))
+    assert.matches("^seriatim%.Metrics{length=1, scheduled=0, stale=0, fresh=1, .*shards={2 tables}}$", tostring(metrics))
+    assert.matches("^seriatim%.ShardFigures{length=[01], scheduled=0, stale=0, fresh=[01], ", tostring(metrics.shards[1]))
+    for _, figures in ipairs { metrics, metrics.shards[1] } do
+      for field in pairs(figures) do
+        assert.matches("[{ ]" .. field .. "=", tostring(figures))
+      end
+    end
   end)
 
   it("of a batch, without its payloads", function()

@@ -54,9 +54,8 @@ local metrics = {}
 ---@field state string  "working", "quiet" or "stopping"
 
 local FIGURES = {
-  "length", "fresh", "retries", "morgue_length", "lag", "processed", "failed", "busy", "parked", "unproven", "suspect", "refused",
-  "first", "now", "paused", "lease", "fence", "owner", "shards",
-  "resharding",
+  "length", "scheduled", "stale", "fresh", "retries", "morgue_length", "lag", "processed", "failed", "busy", "parked", "unproven",
+  "suspect", "refused", "morgue_removed", "first", "now", "paused", "lease", "fence", "owner", "shards", "resharding",
 }
 local Metrics = inspect.class("seriatim.Metrics", FIGURES)
 local ShardFigures = inspect.class("seriatim.ShardFigures", FIGURES)
