@@ -533,4 +533,17 @@ each_mount "the actions" do
     browser.press("Queue up", within: row("gone-001"))
     shows("1 id queued up.") { told }
   end
+
+  it "ask for a token again when a wrong one is refused before the page has drawn the end of the question" do
+    open("dead", queue: queue, on: site(:token))
+    browser.value("sessionStorage.removeItem('seriatim.token') ?? 1") # that another example gave
+    browser.reload
+    browser.waited("the question") { browser.there?("dialog input[type=password]") }
+    browser.value("(() => { const frame = window.requestAnimationFrame; window.requestAnimationFrame = (draw) => setTimeout(() => frame(draw), 1000); })()")
+    browser.value("(window.fetch = async () => new Response('{\"error\": \"no\"}', { status: 401 })) && 1")
+    browser.type("dialog input", "wrong")
+    browser.click("dialog [type=submit]")
+    browser.waited("no") { browser.there?("dialog .bad") }
+    expect(browser.value("[document.querySelector('dialog').open, document.querySelector('dialog input').value]")).to eq([true, ""])
+  end
 end

@@ -8,6 +8,7 @@ import { t } from "../app/text.js";
 const TOLD_FOR = 9000; // ms that a result stays
 
 let open = null; // the dialog in front
+let shows = 0; // dialogs that were shown
 let told = null; // the last result
 let draw = () => {};
 let resume = () => {};
@@ -20,8 +21,10 @@ export const dialogOpen = () => open !== null;
 /** When (ms) the change of the dialog in front was asked for, or its slice under way; null: none is under way. */
 export const changeAskedAt = () => (open?.running ? open.askedAt : null);
 
+/** Each has a key of its own, so that one that opens before the end of another is drawn does not take over its closed element. */
 function show(dialog) {
-  open = dialog;
+  shows += 1;
+  open = Object.assign(dialog, { key: `dialog ${shows}` });
   draw();
 }
 
@@ -181,6 +184,6 @@ export function dialogsView() {
     h("div", { key: "told", class: "told", role: "status", "aria-live": "polite" }, told && h("div", { class: `toast ${told.kind}` },
       icon(told.kind === "bad" ? "alert" : "check"), h("p", {}, told.text),
       h("button", { type: "button", class: "plain", "aria-label": t("told.dismiss"), on: { click: dismiss } }, icon("cross")))),
-    open && h("dialog", { key: `dialog-${open.kind}`, "aria-labelledby": "dialog-title", made, on: { cancel, close: closed } }, VIEWS[open.kind](open)),
+    open && h("dialog", { key: open.key, "aria-labelledby": "dialog-title", made, on: { cancel, close: closed } }, VIEWS[open.kind](open)),
   ];
 }
