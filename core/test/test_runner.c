@@ -231,14 +231,17 @@ static double cpu_seconds(void)
            (double)(use.ru_utime.tv_usec + use.ru_stime.tv_usec) / 1e6;
 }
 
-/* All shards are its own, and two seconds pass with few commands: the start is over. */
+/*
+ * All shards are its own, and two seconds pass with few commands: the start is over. Behind a heartbeat the settings of
+ * some queues are read again.
+ */
 static void wait_until_idle(team *a, size_t shards)
 {
     uint64_t sent = 0;
     int i, quiet;
     for (i = quiet = 0; i < 480 && quiet < 8; i++) {
         seriatim_runner_stats stats = seriatim_runner_stats_now(a->runner);
-        quiet = stats.shards == shards && stats.commands - sent < 5 ? quiet + 1 : 0;
+        quiet = stats.shards == shards && stats.commands - sent < 15 ? quiet + 1 : 0;
         sent = stats.commands;
         seriatim_runner_pulse(a->runner);
         pause_ms(250);
@@ -261,7 +264,8 @@ static int is_quiet_for_5_seconds(seriatim_runner *runner)
     /* Redis counts what a script calls, too: a beat makes 7, a claim 6. */
     print_message("5 s idle: %ld commands with those of scripts, %.1f ms of CPU\n", commands_processed() - before,
                   cpu * 1e3);
-    return cpu < 0.2 && sent < 15; /* 0.02 on a quiet machine */
+    /* 0.02 s on a quiet machine. Behind each of two or three heartbeats the settings of 11 of 200 queues are read. */
+    return cpu < 0.2 && sent < 15 + 3 * 11;
 }
 
 static void test_r_schedule_2_an_idle_runner_sends_few_commands(void **state)

@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-#define REREAD_ALL_MS 30000 /* in this time the settings of all workers are read again, unless heartbeats are rarer */
+#define REREAD_ALL_MS 50000 /* in this time the settings of all workers are read again, unless heartbeats are rarer */
 
 /*
  * A server writes the settings of a queue when it begins to serve it; later it only reads what other servers have
