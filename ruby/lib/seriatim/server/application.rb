@@ -8,7 +8,7 @@ module Seriatim
   module Application
     module_function
 
-    OWN_FILES = "#{File.expand_path("..", __dir__)}/"
+    OWN_FILES = ["/", ".rb"].map { |ending| "#{File.expand_path("..", __dir__)}#{ending}" }.freeze
     LIBRARIES = [*Gem.path, RbConfig::CONFIG["rubylibprefix"]].map { |folder| "#{folder}/" }.freeze # of gems and of Ruby
     private_constant :OWN_FILES, :LIBRARIES
 
@@ -70,7 +70,7 @@ module Seriatim
     # @return [String] "file:line: ", the innermost line of the application; of a library where there is no other
     def place_of(error)
       calls = (error.backtrace_locations || []).take_while { |location| location.absolute_path != __FILE__ }
-      calls.reject! { |location| location.absolute_path&.start_with?(OWN_FILES) || location.path.start_with?("<internal:") }
+      calls.reject! { |location| location.absolute_path&.start_with?(*OWN_FILES) || location.path.start_with?("<internal:") }
       at = calls.find { |location| !location.absolute_path&.start_with?(*LIBRARIES) } || calls.first
       at ? "#{at.path}:#{at.lineno}: " : ""
     end
