@@ -153,7 +153,7 @@ static struct {
     size_t dump_lens[MAX_DUMPS], count;
 } shard;
 
-static redisReply *plainly(const char *name, char kind, ...)
+static redisReply *plainly(const char *name, int kind, ...)
 {
     garbage_arguments a;
     const char *text;
@@ -164,7 +164,7 @@ static redisReply *plainly(const char *name, char kind, ...)
     while ((text = va_arg(args, const char *)))
         garbage_set(&a, a.count++, text, strlen(text));
     va_end(args);
-    reply = garbage_call(name, kind, &a);
+    reply = garbage_call(name, (char)kind, &a);
     garbage_free(&a);
     if (reply->type == REDIS_REPLY_ERROR)
         fail_msg("%s: %s", name, reply->str);

@@ -388,7 +388,7 @@ void close_queue(fixture *f)
 /* There is no queue: pause and resume say so, since the first push would make it, not paused. */
 void refuses_to_pause(const fixture *f, seriatim_action_kind kind)
 {
-    int status = seriatim_action_begin(f->client, f->queue, kind, NULL, 0);
+    int status = seriatim_action_begin(f->client, f->queue, (int)kind, NULL, 0);
     assert_int_equal(status == SERIATIM_OK ? drive(f->link) : status, SERIATIM_INVALID);
     assert_non_null(strstr(seriatim_client_error(f->client)->message, "there is no queue \"Q\" yet"));
 }

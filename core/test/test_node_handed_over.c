@@ -181,10 +181,7 @@ static void test_a_message_that_overtakes_an_answer_is_dropped_and_asked_for(voi
 
 static void test_a_message_that_is_damaged_is_asked_for(void **state)
 {
-    static const char *const rests[] = {"", "12345678",
-                                        "1234567812345678\xff\xff"
-                                        "ab",
-                                        "1234567812345678ab"};
+    static const char *const rests[] = {"", "12345678", "1234567812345678\377\377ab", "1234567812345678ab"};
     node_and_store f = open_listener();
     size_t i;
     (void)state;
