@@ -443,6 +443,17 @@ const seriatim_explanation *explain(const fixture *f, const char *id)
     return seriatim_explain_result(f->client);
 }
 
+const char *events_of(const fixture *f, const char *id)
+{
+    static char text[1024];
+    const seriatim_explanation *x = explain(f, id);
+    size_t i, len = 0;
+    text[0] = '\0';
+    for (i = 0; i < x->history_count; i++)
+        len += (size_t)snprintf(text + len, sizeof text - len, "%s%s", i ? " " : "", x->history[i].event);
+    return text;
+}
+
 const char *queues(const fixture *f)
 {
     static char out[16384];

@@ -90,6 +90,8 @@ void kill_one(const fixture *f, const char *id, const char *payload);
 /* What check finds: "kind kind ...", each once, in the order of appearance. */
 const char *kinds_found(const fixture *f, size_t queue, int repair);
 const seriatim_explanation *explain(const fixture *f, const char *id);
+/* The events of its history, joined by spaces. */
+const char *events_of(const fixture *f, const char *id);
 /* The names of all queues, joined by spaces. */
 const char *queues(const fixture *f);
 long long number(const char *command);

@@ -178,6 +178,17 @@ seriatim_runner *runner_start(const char *id, int64_t lease_ms, const seriatim_q
     return runner;
 }
 
+seriatim_delivery *runner_take(seriatim_runner *runner)
+{
+    seriatim_delivery *d = NULL;
+    double until = seconds() + 30;
+    int status;
+    while ((status = seriatim_runner_take(runner, 0, &d)) == SERIATIM_AGAIN && seconds() < until)
+        seriatim_runner_wait(runner, 0, 10);
+    assert_int_equal(status, SERIATIM_OK);
+    return d;
+}
+
 void team_start(team *t, journal *j, const char *id, const seriatim_queue_settings *queues, size_t count)
 {
     size_t i;

@@ -48,6 +48,8 @@ void *work(void *argument);
 seriatim_runner *runner_new(const char *id, int64_t lease_ms, size_t threads, const seriatim_queue_settings *queues,
                             size_t count);
 seriatim_runner *runner_start(const char *id, int64_t lease_ms, const seriatim_queue_settings *queues, size_t count);
+/* The next delivery of its first group, which comes within 30 seconds. */
+seriatim_delivery *runner_take(seriatim_runner *runner);
 void team_start(team *t, journal *j, const char *id, const seriatim_queue_settings *queues, size_t count);
 /* Returns the seconds that it took. */
 double team_stop(team *t);

@@ -25,18 +25,6 @@ static fixture open_history(void)
     return f;
 }
 
-/* The events of an id, joined by spaces. */
-static const char *events(const fixture *f, const char *id)
-{
-    static char text[1024];
-    const seriatim_explanation *x = explain(f, id);
-    size_t i, len = 0;
-    text[0] = '\0';
-    for (i = 0; i < x->history_count; i++)
-        len += (size_t)snprintf(text + len, sizeof text - len, "%s%s", i ? " " : "", x->history[i].event);
-    return text;
-}
-
 /* The last event of an id. */
 static seriatim_history_entry last(const fixture *f, const char *id)
 {
@@ -88,7 +76,7 @@ static void test_r_history_1_the_runs_of_a_dead_process_are_recovered(void **sta
     acquire(&f, "n1");
     claim(&f, "1", NULL);
     take_over(&f, "n2");
-    assert_string_equal(events(&f, "a"), "pushed claimed recovered");
+    assert_string_equal(events_of(&f, "a"), "pushed claimed recovered");
     close_queue(&f);
 }
 
@@ -101,7 +89,7 @@ static void test_r_history_1_a_run_that_is_handed_back_is_returned(void **state)
     acquire(&f, "n1");
     claim(&f, "1", run);
     freeReplyObject(SCRIPT(settle, f.lease, "1", "merge", "0", "release", "a", run, "0", "", "0", ""));
-    assert_string_equal(events(&f, "a"), "pushed claimed returned");
+    assert_string_equal(events_of(&f, "a"), "pushed claimed returned");
     close_queue(&f);
 }
 
@@ -138,11 +126,11 @@ static void test_r_history_6_a_history_that_cannot_be_written_stops_nothing(void
     assert_int_equal(claim(&f, "1", run), 1);
     settle_failed(&f, "a", run, "5", "bury");
     assert_int_equal(act_on(&f, SERIATIM_DELETE, "a"), 1);
-    assert_string_equal(events(&f, "a"), "");
+    assert_string_equal(events_of(&f, "a"), "");
     assert_string_equal(kinds_found(&f, f.queue, 1), "type");
     assert_string_equal(kinds_found(&f, f.queue, 0), "");
     push(&f, "a", "x", none);
-    assert_string_equal(events(&f, "a"), "pushed");
+    assert_string_equal(events_of(&f, "a"), "pushed");
     close_queue(&f);
 }
 
@@ -195,7 +183,7 @@ static void test_r_history_6_what_cannot_be_read_is_unknown(void **state)
     REDIS("RPUSH " PREFIX "events:a %b", "\xfe\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0", (size_t)17);
     REDIS("RPUSH " PREFIX "events:a short");
     REDIS("RPUSH " PREFIX "events:a %b", "\x01\xff\xff\xff\xff\xff\xff\xff\xff\0\0\0\0\0\0\0\0", (size_t)17);
-    assert_string_equal(events(&f, "a"), "pushed unknown unknown unknown");
+    assert_string_equal(events_of(&f, "a"), "pushed unknown unknown unknown");
     close_queue(&f);
 }
 

@@ -104,18 +104,6 @@ static void test_an_id_is_read_where_it_is(void **state)
     close_moving(&q);
 }
 
-/* The events of an id, joined by spaces. */
-static const char *events(const fixture *f, const char *id)
-{
-    static char text[1024];
-    const seriatim_explanation *x = explain(f, id);
-    size_t i, len = 0;
-    text[0] = '\0';
-    for (i = 0; i < x->history_count; i++)
-        len += (size_t)snprintf(text + len, sizeof text - len, "%s%s", i ? " " : "", x->history[i].event);
-    return text;
-}
-
 /* The history of an id that is done stays in its old shard until the move comes to it; what happens then is noted in
  * the new one. */
 static void test_explain_shows_the_history_of_an_id_whose_history_is_still_to_move(void **state)
@@ -131,17 +119,17 @@ static void test_explain_shows_the_history_of_an_id_whose_history_is_still_to_mo
     push(&f, id, "1", none);
     assert_int_equal(act_on(&f, SERIATIM_DELETE, id), 1);
     move_begin(&m, 4);
-    assert_string_equal(events(&f, id), "pushed deleted");
+    assert_string_equal(events_of(&f, id), "pushed deleted");
     push_failed(&f, id, "2", 0, 3600);
-    assert_string_equal(events(&f, id), "pushed deleted pushed");
+    assert_string_equal(events_of(&f, id), "pushed deleted pushed");
     assert_string_equal(explain(&f, id)->job.state, "retrying");
     REDIS("COPY seriatim:{Q/0}:events:%s before", id);
     batch = depart(&m, 0, id);
     assert_true(bring(&m, 0, batch));
     freeReplyObject(batch);
-    assert_string_equal(events(&f, id), "pushed deleted pushed");
+    assert_string_equal(events_of(&f, id), "pushed deleted pushed");
     REDIS("RENAME before seriatim:{Q/0}:events:%s", id); /* as if the old shard had answered before it moved */
-    assert_string_equal(events(&f, id), "pushed deleted pushed");
+    assert_string_equal(events_of(&f, id), "pushed deleted pushed");
     REDIS("DEL seriatim:{Q/0}:events:%s", id);
     move_all(&m);
     close_queue(&f);

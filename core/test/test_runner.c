@@ -295,18 +295,6 @@ static void test_r_schedule_2_an_idle_runner_sends_few_commands(void **state)
     pthread_mutex_destroy(&j.lock);
 }
 
-/* Takes what there is until the job is there. */
-static seriatim_delivery *take_one(seriatim_runner *runner)
-{
-    seriatim_delivery *d = NULL;
-    double until = seconds() + 30;
-    int status;
-    while ((status = seriatim_runner_take(runner, 0, &d)) == SERIATIM_AGAIN && seconds() < until)
-        seriatim_runner_wait(runner, 0, 10);
-    assert_int_equal(status, SERIATIM_OK);
-    return d;
-}
-
 /* The least of some spans of a second, because a machine may be busy with other things. */
 static double cpu_of_a_second(seriatim_runner *runner)
 {
@@ -339,7 +327,7 @@ static void test_a_stop_that_waits_for_a_job_leaves_idle_threads_asleep(void **s
     a.journal = &j;
     a.runner = runner_start("slow1", 10000, &q, 1);
     team_push(link, queue, 0, 1);
-    d = take_one(a.runner);
+    d = runner_take(a.runner);
     for (i = 0; i < THREADS; i++)
         assert_int_equal(pthread_create(&a.threads[i], NULL, work, &a), 0);
     pause_ms(300);

@@ -277,18 +277,6 @@ static void test_a_worker_whose_queue_is_refused_is_served_later(void **state)
     seriatim_runner_free(runner);
 }
 
-/* The next delivery of a runner of one queue. */
-static seriatim_delivery *take(seriatim_runner *runner)
-{
-    seriatim_delivery *d = NULL;
-    double until = seconds() + 30;
-    int status;
-    while ((status = seriatim_runner_take(runner, 0, &d)) == SERIATIM_AGAIN && seconds() < until)
-        seriatim_runner_wait(runner, 0, 10);
-    assert_int_equal(status, SERIATIM_OK);
-    return d;
-}
-
 static const char *failed(seriatim_runner *runner, seriatim_delivery *d)
 {
     assert_int_equal(seriatim_delivery_fail(d, 0, "boom", 4, 0), SERIATIM_OK);
@@ -307,17 +295,17 @@ static void test_r_checkpoint_4_a_failure_behind_a_checkpoint_is_logged_as_the_f
     link = connect_link(&q, &queue);
     runner = runner_start("counting", 10000, &q, 1);
     team_push_for(link, queue, 0, 2, 1);
-    d = take(runner);
+    d = runner_take(runner);
     assert_string_equal(failed(runner, d), "fail");
     seriatim_runner_settle(runner, d);
-    d = take(runner);
+    d = runner_take(runner);
     assert_int_equal(seriatim_delivery_job(d, 0)->retry_count, 0);
     assert_int_equal(seriatim_runner_checkpoint(runner, d, 0, 0), SERIATIM_OK);
     assert_string_equal(failed(runner, d), "dead");
     assert_int_equal(seriatim_runner_checkpoint(runner, d, 0, 1), SERIATIM_OK);
     assert_string_equal(failed(runner, d), "fail");
     seriatim_runner_settle(runner, d);
-    d = take(runner);
+    d = runner_take(runner);
     assert_int_equal(seriatim_delivery_job(d, 0)->retry_count, 0);
     assert_int_equal(seriatim_delivery_job(d, 0)->payload_count, 1);
     seriatim_runner_free(runner);
@@ -336,7 +324,7 @@ static void test_a_flush_of_a_delivery_that_was_settled_meanwhile_is_closed(void
     int status;
     (void)state;
     team_push_for(link, queue, 0, 2, 1);
-    d = take(runner);
+    d = runner_take(runner);
     assert_int_equal(seriatim_runner_checkpoint(runner, d, 0, 1), SERIATIM_OK);
     status = seriatim_runner_flush_begin(runner, d, &flush);
     assert_true(status == SERIATIM_AGAIN || status == SERIATIM_OK);
@@ -365,7 +353,7 @@ static void test_r_checkpoint_7_a_flush_of_a_delivery_that_was_handed_back_is_st
             seriatim_query all;
             double until = seconds() + 30;
             team_push_for(link, queue, 0, 3, 1);
-            d = take(runner);
+            d = runner_take(runner);
             if (before) {
                 assert_int_equal(seriatim_runner_checkpoint(runner, d, 0, 1), SERIATIM_OK);
                 assert_int_equal(seriatim_runner_flush(runner, d, 30000), SERIATIM_OK);
@@ -398,7 +386,7 @@ static void test_an_id_or_a_payload_that_a_delivery_does_not_have_is_refused(voi
     seriatim_delivery *d;
     (void)state;
     team_push_for(link, queue, 0, 2, 1);
-    d = take(runner);
+    d = runner_take(runner);
     assert_null(seriatim_delivery_job(d, 1));
     assert_int_equal(seriatim_delivery_done(d, 1), SERIATIM_INVALID);
     assert_int_equal(seriatim_delivery_done(d, 77), SERIATIM_INVALID);
