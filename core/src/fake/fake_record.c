@@ -143,10 +143,11 @@ static void fake_record_for(srt_fake_record *record, const srt_fake_job *job)
 
 static int fake_join_behind(srt_fake_queue *q, srt_fake_record *n, const srt_fake_job *job, double *into)
 {
+    int64_t due = fake_moved(q, job, n->due);
     if (!n->there) {
         fake_record_for(n, job);
-    } else if (fake_moved(q, job, n->due) != n->due) {
-        n->due = fake_moved(q, job, n->due);
+    } else if (due != n->due) {
+        n->due = due;
         n->place = job->place;
     }
     if (strcmp(job->entry->word, "earlier") == 0) {
