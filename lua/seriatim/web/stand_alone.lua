@@ -215,9 +215,10 @@ end
 function Connection:hand_over(threads)
   local by = native.now_ms() + HAND_OVER_SECONDS * 1000
   while not self.socket:hand_over(threads) do
-    if native.now_ms() >= by and threads == self.consumers then
-      return self:refuse(503, "the dashboard is busy")
-    elseif native.now_ms() >= by then
+    if native.now_ms() >= by then
+      if threads == self.consumers then
+        return self:refuse(503, "the dashboard is busy")
+      end
       return self:refuse(503, "the dashboard is busy; nothing was changed", { done = 0, unknown = false })
     end
     self:sleep(HAND_OVER_PAUSE)

@@ -138,8 +138,9 @@ module Seriatim
 
       # The application's worker, whose push makes its queue; or one of a queue that is there, or that --create makes.
       def pushed_to(queue)
-        check_shards(known(queue))
-        return known(queue).tap { |worker| layout(worker, worker.shards_count) } if known(queue)
+        known = known(queue)
+        check_shards(known)
+        return known.tap { layout(known, known.shards_count) } if known
 
         layout(worker(queue), @options.fetch(:shards, worker(queue).shards_count)) if @options[:create]
         existing(queue, create: true)
