@@ -198,8 +198,8 @@ static int socket_send(lua_State *L)
 }
 
 /*
- * socket:peek(count): at most so many of the next bytes, which the next receive gives again; nil: none now; false:
- * there will be no more
+ * socket:peek(count): the next bytes, at most count, which the next receive gives again; nil: none now; false: there
+ * will be no more
  */
 static int socket_peek(lua_State *L)
 {

@@ -13,12 +13,12 @@ typedef struct life {
     int changed;       /* the settings in Redis */
     int shards;        /* of the queues: 2, else 1 */
     unsigned measured; /* queues that are found to be measured, at most 10; 0: another node measures */
-    int64_t slow_ms;   /* each answer to the sampler takes so long */
+    int64_t slow_ms;   /* how long each answer to the sampler takes */
     int64_t answer_at;
     unsigned looked_at; /* of those queues, by bits */
 } life;
 
-/* The node writes and hears for so long. */
+/* Lets the node write, and answers it, for ms milliseconds of its time. */
 void answer_for(life *l, int64_t ms);
 
 #endif

@@ -63,7 +63,7 @@ void cluster_thaw(redis_cluster *c, size_t node);
 
 /* It gives its slots to its replica, leaves the cluster and lives on, as after redis-cli --cluster del-node. */
 void cluster_leave(redis_cluster *c, size_t master);
-/* The id, as CLIENT LIST gives it, of the oldest connection to this node that is subscribed; 0: there is none. */
+/* The id, as CLIENT LIST gives it, of the oldest connection to this node that is subscribed; 0: no connection is. */
 long long cluster_listener(redis_cluster *c, size_t node);
 
 /* A master without slots, known to all. Returns its place; cluster_move_slot gives it some. */

@@ -347,7 +347,7 @@ function socket:send(bytes, from) end
 ---Nothing more is sent; what comes may still be received.
 function socket:finish() end
 ---@param count integer  1 to 64
----@return string|false|nil bytes  at most so many of the next ones, which receive gives again; nil: none now; false: there will be no more
+---@return string|false|nil bytes  the next ones, at most count, which receive gives again; nil: none now; false: there will be no more
 function socket:peek(count) end
 ---To whoever takes it at the channel's other end; it is closed here. False: the channel is full for now.
 ---@param channel seriatim.Socket

@@ -237,7 +237,7 @@ def _job(id: AnyId, event: Any, delay: float | timedelta, context: Mapping[str, 
             raise Invalid(f"{name} must not be None")
     job: Job = {"id": id, "payload": event, "delay": delay, "on_waiting": "keep"}
     if context is not None:
-        job["context"] = dict(context) if isinstance(context, Mapping) else context  # the push refuses what is none
+        job["context"] = dict(context) if isinstance(context, Mapping) else context  # the push refuses what is no mapping
     return job
 
 

@@ -120,7 +120,7 @@ row() {
   done
 }
 
-# Prints the name of a stage beside that has failed; fails if there is none.
+# Prints the name of a stage that ran beside and has failed; fails if none has.
 failed_beside() {
   local status name
   for status in "$logs"/*.status; do

@@ -278,7 +278,7 @@ each_mount "the actions" do
     expect(browser.text("dialog [role=alert]")).to eq("1 done so far. No answer, so it may or may not have happened: no answer came")
   end
 
-  # A list by id of so many is asked for every ten seconds only, but not after what its reader did.
+  # A long list by id is asked for every ten seconds only, but at once after an action of its reader.
   it "show at once what they did in a list of more than 10,000 ids" do
     11.times { |n| live[queue].perform_async(Array.new(1000) { |i| { id: format("%02d-%03d", n, i), payload: 1, delay: 3600 } }) }
     open("enqueued", queue: queue, by: "id")
