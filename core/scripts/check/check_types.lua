@@ -2,7 +2,8 @@
 -- they are not, every other script of the shard fails. What is not ours is put aside as misplaced:KIND:MICROSECONDS.
 -- KEYS: the shard's
 -- ARGV: 1 generation, 2 '1' to repair
--- Returns as check.lua: {'0', or '1' where the scripts cannot look at the shard, keys looked at, {finding, '', detail, '1' if repaired, ...}, {}}
+-- Returns as check.lua: {'0', or '1' where the scripts cannot look at the shard, keys looked at, {finding, '', detail, '1' if
+--   repaired, ...}, {}}
 local call, format, sub = redis.call, string.format, string.sub
 local KINDS = {'state', 'jobs', 'ready', 'due', 'running', 'next', 'retry', 'dead', 'died', 'parked', 'unproven', 'suspect', 'overrun', 'uniting',
   'claims'}

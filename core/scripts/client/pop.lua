@@ -2,16 +2,31 @@
 -- POP: takes the id of a shard that has been due longest as a run of a popper, whoever owns the shard. The record of the id stays in
 -- `jobs`. First it does what a claim does as well: moves scheduled payloads whose deliver_at has come, and ends runs whose time
 -- is over. It also moves some payloads of ids that are uniting: the owner of the shard may be dead, and no other server may come.
--- KEYS: the shard's (prelude), 3 token: the last push, pop or report of this client
--- ARGV: 1 generation, 2 sequence of this call, 3 fold, 4 history_per_id, 5 time to run in microseconds (0: the id is done at once),
---       6 the most payloads of the delivery, 1 to 1,000; 7 '1': the caller is subscribed to the shard's channel and will sleep if
---       nothing is due; 8 '1': serial_shards, 9 max_retry_count, 10 on_exhausted, with '+' behind it if retries_exhausted is to be told,
+--
+-- KEYS: the shard's (prelude)
+--       3 token: the sequence and the answer of this client's last push, pop or report
+-- ARGV: 1 generation
+--       2 sequence of this call. The same sequence gets the same run again
+--       3 fold
+--       4 history_per_id
+--       5 time to run in microseconds; 0: the id is done at once
+--       6 the most payloads of the delivery, 1 to 1,000
+--       7 '1': the caller is subscribed to the shard's channel, and will sleep if nothing is due
+--       8 '1': serial_shards
+--       9 max_retry_count
+--       10 on_exhausted, with '+' behind it if retries_exhausted is to be told
 --       11 remember_score in microseconds, 0 for none
--- Returns {now, next}: next is the microsecond at which to ask again (0: at once, 9e15: after a message on the shard's channel). If an id
---   was taken, next is 0 and these follow: fence, id, a full record of the first payloads with the whole error, how many payloads the
---   id has beside them, pops of the id since it was last acknowledged, this one included. An answer has at most 200 payloads
---   and ends at some 384 KiB; it has one payload at least. slice.lua reads more. The same sequence gets the same run again.
--- Error replies: STALE pop (the client has used a later sequence: a connection that ended delivered this call late)
+--
+-- Returns {now, next}, and if an id was taken five more, with next 0:
+--   next      the microsecond at which to ask again; 0: at once; 9e15: after a message on the shard's channel
+--   fence     of the run
+--   id
+--   record    a full record of the first payloads, with the whole error: at most 200 payloads and some 384 KiB, but one payload
+--             at least. slice.lua reads more
+--   beside    how many payloads the id has beside these
+--   pops      how often the id was popped since it was last acknowledged, this time included
+--
+-- Error replies: STALE pop: a later sequence came first, so this call comes from a connection that the client has given up
 local SEQUENCE, FOLD, TTR, MOST = tonumber(ARGV[2]), ARGV[3], tonumber(ARGV[5]), tonumber(ARGV[6])
 local limit, action, told = tonumber(ARGV[9]), string.match(ARGV[10] or '', '^(%l+)(%+?)$')
 local REMEMBER = tonumber(ARGV[11])

@@ -1,22 +1,39 @@
 -- include: prelude keys change
 -- POPPED: a popper reports the result of the id that it took, or changes its run. If the run has ended, is another's, or is over its time,
 -- the report is counted as refused and changes nothing else; a run that is over its time fails here.
--- KEYS: the shard's (prelude), 3 token, as pop.lua's
--- ARGV: 1 generation, 2 sequence of this call, 3 fold, 4 history_per_id, 5 kind, 6 id, 7 fence, 8 time (microseconds), 9 text,
---       10 max_retry_count, 11 on_exhausted, with '+' behind it if retries_exhausted is to be told, 12 key, 13 number,
---       14 remember_score in microseconds, 0 for none, 15 the highest score that was given to a delivered payload, packed >d, '' for none,
+--
+-- KEYS: the shard's (prelude)
+--       3 token, as pop.lua's
+-- ARGV: 1 generation
+--       2 sequence of this call. The same sequence gets the same answer again
+--       3 fold
+--       4 history_per_id
+--       5 kind: see below
+--       6 id
+--       7 fence
+--       8 time in microseconds
+--       9 text
+--       10 max_retry_count
+--       11 on_exhausted, with '+' behind it if retries_exhausted is to be told
+--       12 key
+--       13 number
+--       14 remember_score in microseconds, 0 for none
+--       15 the highest score that was given to a delivered payload, packed >d, '' for none
 --       16 '1': the caller reports to the new shard of the id if this one refuses, which is then not counted
---   kinds: 'ack'         the delivered payloads are done: all payloads, or, with a key, those up to the key
---          'checkpoint'  the payloads up to the key, but for the last ones (number), are done, and the run goes on
---          'fail'        time: until the id is due again, '' for the default back-off; text: the error
---          'release'     hands the id back as it is
---          'extend'      time: from now to the end of the run, which goes on
---          'snooze'      time: until the id is due again; with a key, text replaces the first delivered payload that is left
---          'reject'      text: the reason; key: packed stamps >d of payloads that cannot be read: they go to the morgue, and the rest comes back.
---                        If the run has none of them, it fails with the default back-off: else the same payloads would be popped without end
---   key: stamp and score of the last delivered payload, packed >dd
--- Returns 1: done; 2: some payloads are removed: send it again with a new sequence within 10 s, until when the run is not over; 0:
---   refused. The same sequence gets the same answer again. Error replies: STALE pop (the client has used a later sequence)
+--   kinds, and what they use of time, text, key and number. The key is stamp and score of the last delivered payload, packed >dd:
+--     'ack'         the delivered payloads are done: all payloads, or, with a key, those up to the key
+--     'checkpoint'  the payloads up to the key, but for the last ones (number), are done, and the run goes on
+--     'fail'        time: until the id is due again, '' for the default back-off; text: the error
+--     'release'     hands the id back as it is
+--     'extend'      time: from now to the end of the run, which goes on
+--     'snooze'      time: until the id is due again; with a key, text replaces the first delivered payload that is left
+--     'reject'      payloads that cannot be read go to the morgue, and the rest comes back. text: the reason; key: their stamps,
+--                   packed >d. If the run has none of them, it fails with the default back-off: else the same payloads would be
+--                   popped without end
+--
+-- Returns 1: done; 0: refused; 2: some payloads are removed, and the caller sends it again with a new sequence within 10 s, until when the
+-- run is not over
+-- Error replies: STALE pop: the client has used a later sequence
 local SEQUENCE, FOLD, kind, id = tonumber(ARGV[2]), ARGV[3], ARGV[5], ARGV[6]
 local time, text, limit, key, without = tonumber(ARGV[8]), ARGV[9], tonumber(ARGV[10]), ARGV[12], tonumber(ARGV[13])
 local REMEMBER, highest = tonumber(ARGV[14]), ARGV[15]

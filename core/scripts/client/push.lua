@@ -1,24 +1,47 @@
 -- include: prelude
 -- PUSH: adds jobs of one shard, folding each into its id. At most 1,000 jobs a call.
--- KEYS: the shard's (prelude), 3 token: what this client pushed last
--- ARGV: 1 generation, 2 sequence of this call, 3 fold, 4 on_waiting, 5 values a job (see below): 2, or 3 when any has options, or 13: as 3, and
---       the answer names the arrivals; plus 20 where the queue has remember_score, plus 40 where the answer lists
---       the outcome of each job; 6 history_per_id, then per job: id, payload, options
---       ('' or packed: has B (1 score, 2 due, 4 delay,
---       8 deliver_at, 16 deliver_in), score d, time d (microseconds), retry_count i4, on_waiting B (0: the queue's), with 8 or 16:
---       deliver_at or deliver_in d (microseconds), context)
--- Returns 'taken new folded', followed by the places (from 1) of refused jobs and, where there are any, 's' and the number of scheduled
---   jobs, 't' and the number of stale ones, whose score is not above the one that is remembered of their id. With 40 and unless all
---   jobs are new, 'l' and a letter for each job that is taken: n new, f folded, r refused, s scheduled, t stale. With 13 also 'a' and the stamp before that of the first job: the arrival of the job at place i is i more, but for the
---   places that follow as 'place=stamp': jobs that were folded into an equal payload have its arrival, those that were not kept 0.
---   taken: that number of jobs, from the first, are written, or refused; fewer than were given where ids that are there already
---   cost much. The caller sends the others in another call. The same sequence again returns the same answer, and is remembered anew.
--- While ids move, ' here' follows the number of values in a push to the shard that the ids leave: of ids that are not there nothing is
---   written; 'l' is then given unless all jobs are new, with m: the id is not there, g: it is on its way, and before it 'k' and the tick of the shard. Behind that a
---   push to the new shard has ' ' and this tick after the number of values, so that arrivals and fences of the id rise.
---   Or ' unless ' follows it, and 'OLD:COUNT', separated by commas: the next COUNT jobs come from the old shard OLD, '-' if their ids stay
---   (unless.lua). 'l' is then given if an id is still in its old shard or on its way from it, with h for each job that was not written for that.
--- Error replies: STALE push (a later sequence came first: this one is an echo of a dead connection)
+--
+-- KEYS: the shard's (prelude)
+--       3 token: the sequence and the answer of this client's last push
+-- ARGV: 1 generation
+--       2 sequence of this call. The same sequence again changes nothing and returns the same answer
+--       3 fold
+--       4 on_waiting of the queue
+--       5 values of each job: 2 (id, payload), 3 (id, payload, options), or 13: 3 values, and the answer names the arrivals.
+--         Plus 20 where the queue has remember_score; plus 40 where the answer is to list the outcome of each job.
+--         While ids move, a step follows the number: see below
+--       6 history_per_id
+--       7.. the jobs. options: '' or packed
+--           B       what is given: 1 score, 2 due, 4 delay, 8 deliver_at, 16 deliver_in, added up
+--           d       score
+--           d       due or delay, in microseconds
+--           i4      retry_count; -1: none
+--           B       on_waiting; 0: the queue's
+--           d       only with 8 or 16: deliver_at or deliver_in, in microseconds
+--           rest    the context
+--
+-- Returns a text: 'taken new folded', then, separated by spaces, what there is of these, in this order:
+--   3         the place (from 1) of each job that was refused
+--   s2        how many jobs were scheduled
+--   t2        how many were stale: their score is not above the one that is remembered of their id
+--   o2        how many had come before (push_outbox.lua)
+--   kTICK     the tick of the shard: only to a push with the step 'here'
+--   lnfr      a letter for each job that is taken: n new, f folded, r refused, s scheduled, t stale,
+--             o had come before; m, g and h: see below. Only with 40 or a step, and where some job is not new
+--   aSTAMP    with 13: the arrival of the job at place i is STAMP + i, but for those that follow
+--   3=STAMP   the arrival of the job at this place: a job that was folded into an equal payload has that payload's, one that was not
+--             kept has 0
+-- The first `taken` jobs are written or refused. They are fewer than were given if writing them all would hold Redis up for too
+-- long, as ids with many payloads may. The caller sends the others in another call.
+--
+-- While ids move from an old shard to a new one, a step follows the number of ARGV[5]:
+--   ' here'            this is the old shard. Jobs whose id is not there are not written; their letter is m, or g if the id is on
+--                      its way to the new shard
+--   ' TICK'            this is the new shard, and TICK is that of the old one, so that what arrives here comes later
+--   ' unless OLD:COUNT,...'  this is the new shard: the next COUNT jobs come from the shard OLD ('-': their ids stay). Jobs whose
+--                      id is still in OLD, or on its way from it, are not written; their letter is h (unless.lua)
+--
+-- Error replies: STALE push: a later sequence came first, so this call comes from a connection that the client has given up
 -- include: unless hand_over push_token keys push_jobs
 call('SET', KEYS[3], SEQUENCE .. ' ' .. answer, 'PX', PUSH_TOKEN_MS)
 return answer

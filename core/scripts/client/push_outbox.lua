@@ -1,7 +1,8 @@
 -- include: prelude keys
 -- PUSH_OUTBOX: a push of numbered jobs, those of an outbox. The shard keeps the number and id of each job that it took from the outbox, and a
--- low-water mark: whoever pushes will not push a job of this queue again whose number is below it. A job is not taken whose number is kept or is
--- below the mark: so a job that is pushed again, however late and by whomever, is there once, also if its id has moved to another shard.
+-- low-water mark: whoever pushes will not push a job of this queue again whose number is below it. A job is not taken whose number
+-- is kept or is below the mark: so a job that is pushed again, however late and by whomever, is there once, also if its id has
+-- moved to another shard.
 -- KEYS: the shard's (prelude), 3 token: as push's, 4 outbox:NAME zset 8 bytes >d of a number, id -> the number
 -- ARGV: as push's with 3 values a job, but 7 the low-water mark, and behind the three values of each job its number: 1 or more, ascending
 -- Beside them: outboxes hash NAME -> low-water mark. Where that has none, the last job's number may be all that is kept: an

@@ -2,7 +2,8 @@
 -- include: change owner spread runs
 
 -- Readers know by the state that a shard is as they saw it: what operators change shows there, too. Actions that make nothing due and
--- do not go on in further calls raise the tick instead. To one that goes on the tick tells that nothing was pushed since it began (came_since).
+-- do not go on in further calls raise the tick instead. To one that goes on the tick tells that nothing was pushed since it began
+-- (came_since).
 local function note_change() flags = (flags + FLAG_CHANGED) % 256 end
 
 -- What operators made due now, the owner is to see as well.

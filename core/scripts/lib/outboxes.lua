@@ -3,8 +3,8 @@
 --   outbox:NAME  zset  8 bytes >d of a number, id -> the number
 local OUTBOXES, OUTBOX = PREFIX .. 'outboxes', PREFIX .. 'outbox:'
 
--- A slice: the name of an outbox (nil if the shard has no outbox at the cursor), members of it, and the cursor of the next slice ('0' at the end). A cursor is the
--- place of the outbox among the names, '-', and the last number that was looked at; '0' at first.
+-- A slice: the name of an outbox (nil if the shard has no outbox at the cursor), members of it, and the cursor of the next slice
+-- ('0' at the end). A cursor is the place of the outbox among the names, '-', and the last number that was looked at; '0' at first.
 local function slice_of_outboxes(cursor)
   local SLICE = 100
   local names = call('HKEYS', OUTBOXES)

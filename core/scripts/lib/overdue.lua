@@ -1,7 +1,7 @@
 -- library: overdue - ends runs whose time is over, for the next claim or pop in a shard. It needs note, record, notify and outcome.
 -- A run of a node that took longer than ttr comes back as it was, due now, and counts as no failure: a worker that always kills its
--- process is found by the lease. A run of a popper that was not acknowledged counts as a failure: a popper has no lease, so nothing else would ever
--- end an id that kills every popper.
+-- process is found by the lease. A run of a popper that was not acknowledged counts as a failure: a popper has no lease, so nothing
+-- else would ever end an id that kills every popper.
 
 -- After a run of a popper has left `running` and `overrun`: the state says so.
 local function leave_popped()

@@ -1,8 +1,8 @@
 -- library: parts - what a batch holds of an id: as depart.lua takes it out of a source and arrive.lua puts it into a destination. It needs
 -- change, record, moving, scheduled and, where ids depart or arrive, scores and notices.
 --
--- A part is the letters of what lies in keys of its own and goes in slices (w payloads of the waiting record, d of the dead one, s scheduled),
--- a space, and in MessagePack a table:
+-- A part is the letters of what lies in keys of its own and goes in slices (w payloads of the waiting record, d of the dead one, s
+-- scheduled), a space, and in MessagePack a table:
 --   j record in jobs, p microsecond of its parking; d dead record, t microsecond of the death; n number of the scheduled payloads that
 --   go in slices; s {stamp, deliver_at, text, ...} of few; m remembered score, as it is stored; e events, x microsecond of
 --   the last one; o notices that nobody tells yet; u {name of an outbox, numbers of jobs that were taken from it, ...}

@@ -11,10 +11,11 @@
 --      ready     list    ids due since their push (entries may be stale: the record decides)
 --      claims    hash    fence -> ids (MessagePack) of a claim whose runs are all '0n' and noted nowhere else; behind
 --                        an 'x' when they were spread into running
--- ARGV[1] is always the caller's layout generation. While ids move, ' here PLACE' follows it in a call for the one id ARGV[PLACE], to the
--- shard that the id leaves; after the answer 'moved tick', ' from TICK' follows it in the call to the id's new shard, so that what
--- arrives there comes later.
--- Error replies: ELSEWHERE moved tick, or ELSEWHERE again tick: the id is not here (lib/here.lua), or on its way; GENERATION n text (reload the layout; n is the shard's, text that of its layout, nothing if it was never turned to one)
+-- ARGV[1] is always the caller's layout generation. While ids move, a step may follow it:
+--      ' here PLACE'  in a call to the old shard of the id ARGV[PLACE], the one id of the call
+--      ' from TICK'   in the call to the new shard of the id, after the answer 'moved TICK', so that what arrives there comes later
+-- Error replies: GENERATION N TEXT: reload the layout; N is the shard's generation, TEXT its layout, nothing if it never was of another one
+--                ELSEWHERE moved TICK: the id is not here (lib/here.lua); ELSEWHERE again TICK: it is on its way
 local call, error_reply = redis.call, redis.error_reply
 local byte, sub, char, format = string.byte, string.sub, string.char, string.format
 local pack, unpack_struct, unpack = struct.pack, struct.unpack, unpack
@@ -27,14 +28,28 @@ local FOREVER = 9e15
 local clock = call('TIME')
 local now = clock[1] * 1000000 + clock[2]
 
--- generation: of the layout; tick: last fence or arrival stamp; lease: fence of the present ownership, 0 for none;
--- claimed: fence of the last claim; settled: sequence of the last settle; wake: the owner sleeps until then, 0 when it is
--- awake; processed, failed, refused: settled ids; pushed: jobs that push accepted; held: ids that claims hold; delivers: the
--- smallest deliver_at of the scheduled payloads, FOREVER where there are none; removed: dead ids that trim_morgue.lua removed;
--- history: how many events are kept of an id, as the last push, claim or pop said; stale: jobs refused or removed because of their
--- score; remembers: 1 where the queue has remember_score, as the last push with options or claim said; ends: no run of a popper ends
--- before this microsecond, FOREVER if none runs; asleep: poppers sleep until this microsecond, 0 if none sleeps; window: a push claims
--- its job for the owner (hand_over.lua) while held is smaller: what the last claim said, less the runs that `running` has
+-- The fields of the state, in the order in which they are packed (core/src/model/stored.h). Times are in microseconds of Redis' clock;
+-- a fence is a tick at which something was claimed or owned.
+--      generation   of the layout
+--      tick         the last fence or arrival stamp
+--      lease        fence of the present ownership; 0: none
+--      claimed      fence of the last claim
+--      settled      sequence of the last settle
+--      wake         the owner sleeps until then; 0: it is awake
+--      processed, failed, refused  how many ids were settled so
+--      pushed       how many jobs pushes accepted
+--      held         how many ids claims hold
+--      flags        bits, FLAG_*
+--      delivers     the smallest deliver_at of the scheduled payloads; FOREVER: there are none
+--      removed      how many dead ids trim_morgue.lua removed
+--      history      how many events are kept of an id, as the last push, claim or pop said
+--      stale        how many jobs were refused or removed because of their score
+--      remembers    1: the queue has remember_score, as the last push with options or claim said
+--      ends         no run of a popper ends before this time; FOREVER: none runs
+--      asleep       poppers sleep until then; 0: none sleeps
+--      window       a push claims its job for the owner (hand_over.lua) while held is smaller: what the last claim said, less the runs
+--                   that `running` has
+--      owner        the node that has the lease
 local generation, tick, lease, claimed, settled, wake = tonumber(ARGV[1]), 0, 0, 0, 0, 0
 local processed, failed, refused, pushed, held, flags, delivers, removed, history, stale, remembers, owner = 0, 0, 0, 0, 0, 0, FOREVER, 0, 0, 0, 0, ''
 local ends, asleep, window = FOREVER, 0, 0

@@ -1,7 +1,7 @@
 -- library: push_jobs - writes the jobs of a push and saves the state. KEYS and ARGV are those of push.lua. `given` is a table of what is
--- known of them already: width: in place of ARGV[5]; ids; elsewhere: see below; at: jobs of the call were left out of ARGV, which count as taken,
--- and these are the places that the others had, and behind them one more than the number of all. Afterwards n is the number of ARGV's
--- jobs that are taken, and `answer` is push.lua's.
+-- known of them already: width: in place of ARGV[5]; ids; elsewhere: see below; at: jobs of the call were left out of ARGV, which
+-- count as taken, and these are the places that the others had, and behind them one more than the number of all. Afterwards n is
+-- the number of ARGV's jobs that are taken, and `answer` is push.lua's.
 local FOLD, WAITING, WIDTH = ARGV[3], ARGV[4], tonumber(given.width or ARGV[5])
 -- While ids move: by place, m: the id of the job is not here; g: it is on its way; h: it is still in its old shard (unless.lua). away: how
 -- many jobs that are; here: this is the old shard.

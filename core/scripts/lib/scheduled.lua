@@ -1,5 +1,5 @@
--- library: scheduled - the keys of scheduled payloads (their deliver_at has not come): writes, reads and removes them. move_scheduled.lua moves
--- them when their time has come. docs/internals/layout.md describes the keys.
+-- library: scheduled - the keys of scheduled payloads (their deliver_at has not come): writes, reads and removes them.
+-- move_scheduled.lua moves them when their time has come. docs/internals/layout.md describes the keys.
 --
 -- A payload is named by its arrival, the stamp of its push, as 8 bytes >d. It keeps it when it is moved into the record of its id.
 -- How it was pushed is kept as: has B (1 score, 2 perform_in, 4 delay), score d, time d (microseconds; of a delay from deliver_at

@@ -1,5 +1,5 @@
--- library: scored - ends a run whose score is remembered. It needs note, record, outcome and FOLD; remember and remove_behind are the functions
--- remember_score and remove_stale of scores.
+-- library: scored - ends a run whose score is remembered. It needs note, record, outcome and FOLD; remember and remove_behind are
+-- the functions remember_score and remove_stale of scores.
 
 -- A run is done whose score is to be remembered, of which `digit` are the flags. If much that waits behind it may be stale,
 -- a later call goes on: until then the id is uniting, with a record that is empty.

@@ -33,8 +33,8 @@ local function may_hold(ids, exactly)
   return false
 end
 
--- Gives the ids of all claims that hold some a run of their own. To be called, ready for writing, before the runs of single ids are changed; the
--- caller saves.
+-- Gives the ids of all claims that hold some a run of their own. To be called, ready for writing, before the runs of single ids are
+-- changed; the caller saves.
 local function spread()
   if held == 0 then return end
   local claims = call('HGETALL', CLAIMS)

@@ -1,8 +1,8 @@
 -- library: told_id - of which ids the notices tell, a slice a call. It needs notices.
 
--- The entries of `tellers` behind the cursor ('0' at first), in their order, by entry the id, or false where there is no such notice; and the cursor
--- of the next slice ('0' at the end): the last entry that was looked at, in hexadecimal. Which id a notice is of stands in front of its payloads, so all
--- of it is read.
+-- The entries of `tellers` behind the cursor ('0' at first), in their order, by entry the id, or false where there is no such
+-- notice; and the cursor of the next slice ('0' at the end): the last entry that was looked at, in hexadecimal. Which id a notice
+-- is of stands in front of its payloads, so all of it is read.
 local function told_ids(cursor)
   local SLICE, BYTES = 10, 1048576
   local after = string.gsub(cursor, '%x%x', function(digits) return char(tonumber(digits, 16)) end)

@@ -2,7 +2,8 @@
 -- is still of the generation before.
 -- KEYS: the shard's
 -- ARGV: 1 the generation after the present one; a closed shard has it as a negative number, and its tick goes on
--- Returns {ids that wait, run or are parked, ids behind a run, dead ids, scheduled payloads}. Error replies: GENERATION n (of a later generation)
+-- Returns {ids that wait, run or are parked, ids behind a run, dead ids, scheduled payloads}. Error replies: GENERATION n (of a
+--   later generation)
 local call, target, state = redis.call, tonumber(ARGV[1]), redis.call('GET', KEYS[1])
 local generation = state and struct.unpack('<d', state) or 0
 if math.abs(generation) > target then return redis.error_reply(string.format('GENERATION %.0f', generation)) end

@@ -3,10 +3,11 @@
 -- and its run will not be put back; what is pushed later stays.
 -- KEYS: the shard's
 -- ARGV: 1 generation, 2 began ('' at first), 3 cursor (unused), 4 fold (unused), 5.. ids, at most 1,000
--- Returns {began, 'more' or '', the number of ids that were there}. A run that was deleted before does not count: if the layout changes during
--- an action, all of its ids are given again. With 'more' the same ids are to be given again, with began: many scheduled
---   payloads of theirs are gone and still stand in the indexes, some 500 of which a call looks at. Behind its time, began then says where
---   the next call goes on: the place of an id, a deliver_at, and how many entries of that deliver_at have been looked at and stay.
+-- Returns {began, 'more' or '', the number of ids that were there}. A run that was deleted before does not count: if the layout
+--   changes during an action, all of its ids are given again. With 'more' the same ids are to be given again, with began: many
+--   scheduled payloads of theirs are gone and still stand in the indexes, some 500 of which a call looks at. Behind its time, began
+--   then says where the next call goes on: the place of an id, a deliver_at, and how many entries of that deliver_at have been
+--   looked at and stay.
 local ids, more = chosen(5), ''
 local began, at, from, passed = string.match(ARGV[2], '^(%S+) ?(%d*) ?(%S*) ?(%d*)$')
 began, at, passed = tonumber(began), tonumber(at) or 1, tonumber(passed) or 0
@@ -27,7 +28,8 @@ local function remove_entries(id)
   return stamps[1]
 end
 
--- Goes on with the entries of an id, from `from` and `passed` on: removes those whose payloads had come when the action began. Has it come to the end?
+-- Goes on with the entries of an id, from `from` and `passed` on: removes those whose payloads had come when the action began. Has
+-- it come to the end?
 local function remove_old_entries(id)
   local entries = call('ZRANGEBYSCORE', SCHED .. id, from, '+inf', 'WITHSCORES', 'LIMIT', format('%.0f', passed), left)
   local gone = {}

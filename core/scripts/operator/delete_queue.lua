@@ -1,6 +1,8 @@
 -- DELETE_QUEUE: the first and the last step of the deletion of a queue; between them close.lua and wipe.lua go over its shards.
 -- KEYS: 1 layout, 2 settings, 3 deleted string 'generation shards until', 4 history, 5 run times, 6 guard: never there (prelude.lua)
--- ARGV: 1 generation of the layout, 2 'begin' (and again while the shards are wiped, which may take long), 'keep' (the queue stays, with the next generation) or 'delete'
+-- ARGV: 1 generation of the layout
+--       2 'begin' (and again while the shards are wiped, which may take long), 'keep' (the queue stays, with the next generation)
+--         or 'delete'
 -- 'deleted' stays for ever: the generation from which a new queue of this name goes on, the most shards that it ever had, and
 -- the second until which a deletion is under way (0: none is); later than that, layout.lua lets the queue go on.
 -- Returns {next generation, the most shards}; {}: the layout is gone or of another generation, so nothing is done

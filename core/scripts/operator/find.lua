@@ -3,7 +3,8 @@
 -- KEYS: the shard's
 -- ARGV: 1 generation, 2 part: waiting, dead; 3 id, 4 payload, 5 where to go on ('' at first): number of the place, stamp and score
 -- Returns {its stamp and score, packed >dd, or '', where to go on ('' at the end)}. Of equal payloads the first by score, then
---   by arrival; of an id that is uniting, one that came meanwhile before the others. A call looks at one record, and at some 500 spilled payloads or 1 MiB, so that others do not wait long.
+--   by arrival; of an id that is uniting, one that came meanwhile before the others. A call looks at one record, and at some 500
+--   spilled payloads or 1 MiB, so that others do not wait long.
 local id, payload = ARGV[3], ARGV[4]
 local stores = ARGV[2] == 'dead' and {morgue} or places_to_look(id)
 local number, from = tonumber(sub(ARGV[5], 1, 1)) or 1, sub(ARGV[5], 2)

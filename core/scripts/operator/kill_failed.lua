@@ -1,8 +1,12 @@
 -- include: prelude keys record admin notify
 -- KILL_FAILED: ids that wait after a failure go to the morgue with all their payloads: all of them, a slice a call, or chosen ones.
 -- KEYS: the shard's
--- ARGV: 1 generation, 2 began ('0' at first), 3 cursor ('' at first), 4 fold, 5 '1' where retries_exhausted is to be told: whoever owns the shard tells,
---   6.. chosen ids, at most 1,000; none: all. Chosen ids are given again, with began '0' and cursor '', until the cursor is ''
+-- ARGV: 1 generation
+--       2 began ('0' at first)
+--       3 cursor ('' at first)
+--       4 fold
+--       5 '1' where retries_exhausted is to be told: whoever owns the shard tells
+--       6.. chosen ids, at most 1,000; none: all. Chosen ids are given again, with began '0' and cursor '', until the cursor is ''
 -- Returns {began, cursor ('' at the end), killed}. Payloads that came since the action began stay, as those of a new id. Of an id that goes
 --   in several calls each tells retries_exhausted of the payloads that it has buried.
 local FOLD, hooked = ARGV[4] == 'list' and 'list' or 'merge', ARGV[5] == '1'

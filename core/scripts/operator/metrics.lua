@@ -4,9 +4,9 @@
 -- ARGV: 1 generation
 -- Returns {now, waiting, retries, busy, parked, dead, unproven, suspect, processed, failed, refused, paused, lag, first,
 --   lease, fence of the last claim, owner, scheduled, removed from the morgue, stale, and while ids leave the shard for another number
---   of shards: how many have left, how many were there before, 1 if none is to leave any more; else 0}: microseconds; scheduled is a number of payloads, whose
---   deliver_at, once it has passed, counts as a due time; first is the smallest due time of what waits, 9e15 for none; what waits behind
---   a running id counts as waiting.
+--   of shards: how many have left, how many were there before, 1 if none is to leave any more; else 0}: microseconds; scheduled is
+--   a number of payloads, whose deliver_at, once it has passed, counts as a due time; first is the smallest due time of what waits,
+--   9e15 for none; what waits behind a running id counts as waiting.
 local busy, parked = running_count(), call('ZCARD', PARKED)
 local waiting = call('HLEN', JOBS) - busy - parked + call('HLEN', NEXT)
 local soon = FOREVER

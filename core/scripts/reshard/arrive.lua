@@ -1,9 +1,13 @@
 -- include: prelude keys change spread record moving scheduled scores notices parts owner
 -- ARRIVE: takes the ids of a batch in that lie in this shard from now on, once for each source and sequence.
 -- KEYS: the shard's
--- ARGV: 1 generation, 2 source: number of the shard that they leave; 3 sequence of the batch; 0: only the tick is taken over; 4 tick of
---       the source, 5 fold, 6 the largest history_per_id of the queue (events that are kept), 7.. id, part (depart.lua), ...: all of the batch for this shard,
---       and that of the id ''
+-- ARGV: 1 generation
+--       2 source: number of the shard that they leave
+--       3 sequence of the batch; 0: only the tick is taken over
+--       4 tick of the source
+--       5 fold
+--       6 the largest history_per_id of the queue (events that are kept)
+--       7.. id, part (depart.lua), ...: all of the batch for this shard, and that of the id ''
 -- Returns {'OK'}; {'AGAIN'}: this batch was taken in before; {'MORE'}: to be sent again as it is, because many scheduled payloads are
 --   left; {'SLICES', id}: payloads of this id are missing, and nothing was taken in
 if not state then return error_reply('GENERATION 1') end -- its turn makes it

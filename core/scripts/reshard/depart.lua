@@ -1,9 +1,11 @@
 -- include: prelude keys change spread record moving scheduled scores notices outboxes parts
--- DEPART: takes ids that are to lie in other shards out of this one, into a batch: they lie there until departed.lua says that they have arrived.
--- If a batch is open, it is returned instead, so any number of movers may work at once.
+-- DEPART: takes ids that are to lie in other shards out of this one, into a batch: they lie there until departed.lua says that they
+-- have arrived. If a batch is open, it is returned instead, so any number of movers may work at once.
 -- KEYS: the shard's
--- ARGV: 1 generation, 2.. id, extra (of foreign.lua), ..., at most 100 ids; others than those that are to leave are passed over. None: an open batch is asked for.
---       2 '': ids whose run has ended since they were to leave, whatever their destinations: no claim takes them any more
+-- ARGV: 1 generation
+--       2.. id, extra (of foreign.lua), ..., at most 100 ids; others than those that are to leave are passed over. None: an open
+--           batch is asked for
+--    or 2 '': ids whose run has ended since they were to leave, whatever their destinations: no claim takes them any more
 -- Returns {sequence of the batch ('0': there is none), tick, ids that stay, id, part, letters, ...}: part is for arrive.lua; letters: what
 --   of it goes in slices before (parts.lua). ids that stay: they run, and leave with a later batch when their run has ended, or a
 --   node has to tell of them; and STAYS_BROKEN for each whose record cannot be read, or has no payloads, which stays until check

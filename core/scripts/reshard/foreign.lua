@@ -2,9 +2,10 @@
 -- FOREIGN: lists ids that lie in another shard by the new number of shards, a slice a call.
 -- KEYS: the shard's
 -- ARGV: 1 generation, 2 kind: jobs, scheduled, dead, scores, events, notices or outboxes; 3 cursor ('0' at first)
--- Returns {cursor ('0' at the end), mark, id, extra, ...}: extra is to be handed to depart.lua with its id, in MessagePack: the number of a notice,
---   or {name of an outbox, numbers of jobs}; '!' if a node is to tell a notice. An id may be listed twice, and one that stays here if the ids are long. mark: what out.lua is told of the first call of a scan, whose kinds are
---   looked through in the order above. In a shard that no id leaves, nothing is listed.
+-- Returns {cursor ('0' at the end), mark, id, extra, ...}: extra is to be handed to depart.lua with its id, in MessagePack: the
+--   number of a notice, or {name of an outbox, numbers of jobs}; '!' if a node is to tell a notice. An id may be listed twice, and
+--   one that stays here if the ids are long. mark: what out.lua is told of the first call of a scan, whose kinds are looked through
+--   in the order above. In a shard that no id leaves, nothing is listed.
 local TESTED_BYTES, PAGE = 16384, 100
 local kind, cursor = ARGV[2], ARGV[3]
 local is_foreign = foreign_test()
@@ -25,13 +26,13 @@ local function scan(command, key, id_of)
   answer[1] = page[1]
 end
 
--- Jobs are looked through three times: by their due times; in the ready list, from its end, because claims take from its head; and all of the hash.
--- The first two are about the order in which the ids were pushed, so the memory of one lies beside that of the next, and a move takes
--- some 60 % of the CPU of Redis that it takes in the order of the hash. The third one lists what they miss: ids that are parked or in doubt, and
--- those whose place changes meanwhile.
--- The cursor says where the next call goes on: 'due SCORE PASSED LEFT', PASSED entries behind the first one of this score; 'ready PASSED LEFT', PASSED
--- entries from the end; 'all CURSOR', that of HSCAN. LEFT entries are yet to be looked at: no more than there were at first, or a walk
--- might never end where as many are added.
+-- Jobs are looked through three times: by their due times; in the ready list, from its end, because claims take from its head; and
+-- all of the hash. The first two are about the order in which the ids were pushed, so the memory of one lies beside that of the
+-- next, and a move takes some 60 % of the CPU of Redis that it takes in the order of the hash. The third one lists what they miss:
+-- ids that are parked or in doubt, and those whose place changes meanwhile.
+-- The cursor says where the next call goes on: 'due SCORE PASSED LEFT', PASSED entries behind the first one of this score; 'ready
+-- PASSED LEFT', PASSED entries from the end; 'all CURSOR', that of HSCAN. LEFT entries are yet to be looked at: no more than there
+-- were at first, or a walk might never end where as many are added.
 local walks = {}
 
 function walks.due(score, passed, left)

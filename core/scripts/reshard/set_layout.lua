@@ -1,7 +1,9 @@
 -- SET_LAYOUT: replaces the layout of a queue, for who begins or ends a move, or has heard of a later layout from a shard.
 -- KEYS: as layout.lua's: 1 layout, 2 settings, 3 deleted, 4 history, 5 run times, 6 guard
--- ARGV: 1 the layout that is to be replaced, 2 what follows the generation in the new one: 'shards 4 old most', 'shards 4 old most paused' or 'shards 3'; or
---       1 '', 2 a whole layout, which replaces one of a smaller generation: a failover has forgotten it
+-- ARGV: 1 the layout that is to be replaced
+--       2 what follows the generation in the new one: 'shards 4 old most', 'shards 4 old most paused' or 'shards 3'
+--    or 1 ''
+--       2 a whole layout, which replaces one of a smaller generation: a failover has forgotten it
 -- Returns {1, or 0: the layout is another one, or not smaller; the layout that the queue has now, '' if there is no such queue}
 -- A generation is given once: it is the time in microseconds, or one more than the last where that is greater. With one more alone, a layout
 -- that a failover has forgotten and the next one would have the same. A deletion gives a generation before the layout has it.

@@ -1,8 +1,8 @@
 -- include: prelude keys flags record moving scheduled parts
 -- SLICE_IN: keeps payloads of an id that is to arrive.
 -- KEYS: the shard's
--- ARGV: 1 generation, 2 source: number of the shard that the id leaves; 3 sequence of the batch there, 4 id, 5 letter (parts.lua), 6 place of the
---       first payload: '0' forgets what came before; 7 text of slice_out.lua, 8 fold
+-- ARGV: 1 generation, 2 source: number of the shard that the id leaves; 3 sequence of the batch there, 4 id, 5 letter (parts.lua),
+--       6 place of the first payload: '0' forgets what came before; 7 text of slice_out.lua, 8 fold
 -- Returns 'OK', or 'AGAIN': the batch has arrived. Sent twice, it changes nothing.
 if not state then return error_reply('GENERATION 1') end -- its turn makes it
 local sequence, id, letter, slice = tonumber(ARGV[3]), ARGV[4], ARGV[5], ARGV[7]

@@ -2,8 +2,8 @@
 -- of another generation.
 -- KEYS: the shard's
 -- ARGV: 1 the text of the layout
--- A shard that the queue gets by this layout is paused if, and only if, the queue was when the move began; what it was in an earlier layout does
--- not count.
+-- A shard that the queue gets by this layout is paused if, and only if, the queue was when the move began; what it was in an
+-- earlier layout does not count.
 -- A shard that was closed for the deletion of an earlier layout (close.lua) is opened: who deletes that is refused from then on.
 -- A state that was lost may have been made anew by another script, which does not know that ids leave the shard. Then the turn notes that
 -- again, and the shard keeps what it has noted of this layout, because a batch that has come may be sent again. The mark is raised, because

@@ -5,14 +5,21 @@
 -- too late; runs that it does not know are left for recover.lua to put back.
 -- Each success changes the number, so a copy of a call that Redis executes later, from a connection that the caller has given up, changes
 -- nothing.
+--
 -- KEYS: the shard's
--- ARGV: 1 generation, 2 node, 3 '1': no run that the caller knows can have ended without it, 4 expected owner ('' for none; not
---       looked at where it is the caller), 5 expected number: the lease of the owner, or of a shard without one the fence of its last claim,
---       then the runs that the caller knows: id, run. Of several runs of one id, the latest counts: a thread may still have an
---       earlier one, whose time to run was over
--- Returns {'OK', or 'KEPT' if it was the caller's, lease, seen, recovered, unfinished}: seen is what the first claim passes;
---   Redis does not know later claims of the caller, because a failover has forgotten them;
---   recovered: deaths that the next claim answers; unfinished: 1 when recover.lua has something to do; or {'TAKEN', owner, number}: nothing was done
+-- ARGV: 1 generation
+--       2 node
+--       3 '1': no run that the caller knows can have ended without it
+--       4 expected owner, '' for none; not looked at where it is the caller
+--       5 expected number: the lease of the owner, or of a shard without one the fence of its last claim
+--       6.. the runs that the caller knows: id, run. Of several runs of one id, the latest counts: a thread may still have an
+--           earlier one, whose time to run was over
+--
+-- Returns {'OK', or 'KEPT' if it was the caller's, lease, seen, recovered, unfinished}
+--   seen        what the first claim passes; Redis does not know later claims of the caller, because a failover has forgotten them
+--   recovered   how many deaths the next claim answers
+--   unfinished  1: recover.lua has something to do
+-- or {'TAKEN', owner, number}: nothing was done
 local me = ARGV[2]
 local mine, number = owner == me, owner == '' and claimed or lease
 if number ~= tonumber(ARGV[5]) or not mine and owner ~= ARGV[4] then return {'TAKEN', owner, format('%.0f', number)} end

@@ -1,21 +1,37 @@
 -- include: prelude keys claims
 -- CLAIM: takes due ids, each with all its waiting payloads, into process, oldest due first. Their records stay where
 -- they are. A claim stops at 1,000 payloads or 1 MiB. An unproven or suspect id is claimed alone.
+--
 -- KEYS: the shard's
--- ARGV: 1 generation, 2 lease, 3 seen: fence of the last claim whose answer the caller has (after acquire: what it said),
---       4 limit of ids, 5 what to claim (CLAIM_*): 0 due ids, 1 one unproven id, 2 one suspect id; 6 time to run in microseconds, 0 for none, 7 fold,
---       8 history_per_id, 9 max_retry_count, 10 on_exhausted, with '+' behind it where retries_exhausted is to be told: for runs of poppers
---       that were not acknowledged in time; 11 '1' where the queue has remember_score, else nothing;
+-- ARGV: 1 generation
+--       2 lease
+--       3 seen: fence of the last claim whose answer the caller has; after an acquire: the fence that its answer gave
+--       4 the most ids to take
+--       5 what to take (CLAIM_*): 0 due ids, 1 one unproven id, 2 one suspect id
+--       6 time to run in microseconds, 0 for none
+--       7 fold
+--       8 history_per_id
+--       9 max_retry_count and
+--       10 on_exhausted, with '+' behind it where retries_exhausted is to be told: for runs of poppers that were not acknowledged in time
+--       11 '1' where the queue has remember_score, else nothing
 --       12 window: pushes may claim for the caller (hand_over.lua) while fewer ids run, 0 to 255; nothing: 0. A limit of 0 sets it alone
--- Returns {now, fence, next, unproven, suspect, flags, mode, whole}: flags is 1 for a paused shard, plus 2 when recover.lua
---   has something to do, plus 4 while retries_exhausted is to be told of something, plus 8 where a scheduled payload is to arrive a
---   minute later because the record of its id cannot be read, plus 16 for each scheduled
---   payload that was stale at its arrival; next is the microsecond at which something
---   will be due or a scheduled payload arrives (0: more is due now; of a paused shard only the second counts), unproven and suspect when such an id is due; each 9e15 for never. Where ids were taken
---   two more follow, MessagePack arrays of texts: the ids, and their records. whole: the claim may be settled as a
---   whole. The run of an id is '1' if its record is spilled, else '0', then mode (n, u unproven, s suspect, o died), then fence.
---   If there are later claims than seen, the first of them is answered again, and nothing is claimed; if the last claim is an earlier
---   one, nothing is given.
+--
+-- Returns {now, fence, next, unproven, suspect, flags, mode, whole}, and where ids were taken two more: MessagePack arrays of texts,
+-- the ids and their records.
+--   next      the microsecond at which something is due, or a scheduled payload arrives; 0: more is due now; 9e15: nothing will be.
+--             Of a paused shard, when a scheduled payload arrives
+--   unproven, suspect  when such an id is due, in microseconds; 9e15: there is none
+--   flags     1 the shard is paused
+--             2 recover.lua has something to do
+--             4 retries_exhausted is to be told of something
+--             8 a scheduled payload will arrive a minute later, because the record of its id cannot be read
+--             16 for each scheduled payload that was stale at its arrival
+--   mode      of the runs: n normal, u unproven, s suspect, o died
+--   whole     1: the claim may be settled as a whole
+-- The run of an id is '1' if its record is spilled, else '0', then mode, then fence.
+-- If there are later claims than seen, the first of them is answered again, and nothing is claimed. If the last claim is an earlier
+-- one than seen, nothing is given.
+--
 -- Error replies: STALE owner
 local limit, wanted, ttr = tonumber(ARGV[4]), tonumber(ARGV[5]), tonumber(ARGV[6])
 if lease ~= tonumber(ARGV[2]) then return error_reply('STALE ' .. owner) end

@@ -1,29 +1,40 @@
 -- include: prelude claims
 -- SETTLE: ends runs, each by its own outcome. Refused are runs that are no longer the caller's.
+--
 -- KEYS: the shard's
--- ARGV: 1 generation, 2 lease, 3 sequence of this call, 4 fold, 5 number of groups of done runs, then per group: run, which
---       all of them have, number of ids, ids; or run, the number of a whole claim's ids below zero, and none of them;
---       then per other run: kind, id, run, time (microseconds), text, limit, action
---         'done'     of a queue with remember_score: text: the highest score that was given to a payload of the run, packed >d; time:
---                    how long it is kept. What waits behind the run and has a score of its own that is not above it is removed
---         'fail'     time: until the next run; text: the error; limit: max_retry_count; action: bury, park or drop
---         'release'  hands back what was not finished: nothing about it changes
---         'reject'   text: the reason; action: packed stamps >d of payloads that cannot be read, in their order; they go to
---                    the morgue. time: the place of the first of them in the record (from 0), limit: places up to the last
---         'bury'     as 'reject', and the run goes on: more of its payloads are to be rejected
+-- ARGV: 1 generation
+--       2 lease
+--       3 sequence of this call. The sequence of the last call, or an earlier one, changes nothing
+--       4 fold
+--       5 number of groups of runs that are done, then for each group one of
+--           the run that its ids have, the number of ids, the ids
+--           the run of a whole claim, the number of its ids below zero. A claim of which one id was settled alone cannot be settled so
+--       then for each other run: kind, id, run, time (microseconds), text, limit, action:
+--         'done'    only with remember_score. text: the highest score that was given to a payload of the run, packed >d; time: how long
+--                   it is kept. What waits behind the run and has a score of its own that is not above it is removed
+--         'fail'    time: until the next run; text: the error; limit: max_retry_count; action: bury, park or drop
+--         'release' hands back what was not finished: nothing about it changes
+--         'reject'  payloads that cannot be read go to the morgue. text: the reason; action: their stamps, packed >d, in their order;
+--                   time: the place of the first of them in the record (from 0); limit: places up to the last
+--         'bury'    as 'reject', and the run goes on: more of its payloads are to be rejected
 --         'fail+', 'reject+' and 'bury+' are the same where retries_exhausted is to be told: a notice is kept for the owner
---         'extend'   time: from now to the end of the time to run; the run goes on; never refused
---         'checkpoint'  text: stamp and score, packed >dd, of the last payload that is done; limit: how many payloads that are, as far
---                    as the caller knows, of a spilled record; the run goes on; never refused. action: '', or as the text of done: the
---                    highest score of these payloads, kept for `time`
---         'snooze'   time: until the next run; action: '', or the stamp >d of the first payload, which becomes text. The run has
---                    neither ended well nor failed: retry_count stays, nothing is counted
--- Returns 0 where there were only whole claims whose runs nobody has touched, else {refused, promoted, checkpoints, exhausted id, ...}: promoted says
---   that an id became due by being settled, plus 2 when recover.lua has something to do; checkpoints: a digit for each of them, in
---   their order, 0 the run is no longer the caller's, 1 done, 2 to be sent again because it needs more than one call; exhausted
---   are the failed ids that reached their limit. A lease that is another's refuses all: {'STALE', owner}. The sequence of the last
---   call again, or the echo of an earlier one, changes nothing: {'AGAIN'}; a checkpoint may then be sent again under a new sequence,
---   because it names payloads by their arrival. A claim of which one id was settled alone cannot be settled as a whole.
+--         'extend'  time: from now to the end of the time to run; the run goes on; never refused
+--         'checkpoint'  the first payloads of the run are done; the run goes on; never refused. text: stamp and score of the last of
+--                   them, packed >dd; limit: how many they are, as far as the caller knows, of a spilled record; action: '', or
+--                   the highest score of these payloads, as the text of 'done', kept for `time`
+--         'snooze'  time: until the next run; action: '', or the stamp >d of the first payload, which becomes text. The run has
+--                   neither ended well nor failed: retry_count stays, nothing is counted
+--
+-- Returns 0 where there were only whole claims whose runs nobody has touched, else one of
+--   {refused, promoted, checkpoints, exhausted id, ...}
+--     refused      how many runs were
+--     promoted     1: an id became due by being settled; plus 2: recover.lua has something to do
+--     checkpoints  a digit for each, in their order: 0 the run is no longer the caller's, 1 done, 2 to be sent again, because it
+--                  needs more than one call
+--     exhausted    the failed ids that reached their limit
+--   {'STALE', owner}  the lease is another's: all runs are refused
+--   {'AGAIN'}         the sequence is not a new one. A checkpoint may be sent again under a new sequence: it names payloads by
+--                     their arrival
 local sequence, FOLD, given = tonumber(ARGV[3]), ARGV[4], tonumber(ARGV[5])
 if not sequence or not given then return error_reply('ERR wrong arguments') end
 -- groups: where each group begins in ARGV that is settled by its ids; plain: the fences of whole claims whose runs nobody has touched, and
