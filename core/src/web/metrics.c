@@ -210,10 +210,10 @@ static void metrics_of_queues(srt_web *w, srt_bytes *out)
     static const struct {
         const char *name, *type, *help;
     } all[] = {
-        [OF_READY] = {"ready", "gauge", "Ids that wait and are due."},
+        [OF_READY] = {"ready", "gauge", "Ids that wait, never failed and are due."},
         [OF_DELAYED] = {"delayed", "gauge", "Ids that never failed and are due later."},
         [OF_SCHEDULED] = {"scheduled", "gauge", "Payloads with a deliver_at that has not come."},
-        [OF_RETRYING] = {"retrying", "gauge", "Ids that failed and wait for their next run."},
+        [OF_RETRYING] = {"retrying", "gauge", "Ids that failed and wait for their next run, due or not."},
         [OF_RUNNING] = {"running", "gauge", "Ids in open claims."},
         [OF_PARKED] = {"parked", "gauge", "Ids that wait for an operator."},
         [OF_DEAD] = {"dead", "gauge", "Ids in the morgue."},
