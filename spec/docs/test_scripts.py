@@ -34,6 +34,8 @@ STAND_INS = {
           esac
           touch "$MACHINE/installed/$package"
         done
+        [ ! -e "$MACHINE/fail-late" ] || { rm "$MACHINE/fail-late"; exit 100; }
+        [ ! -e "$MACHINE/interrupt" ] || { rm "$MACHINE/interrupt"; kill -TERM "$PPID"; sleep 1; }
     """,
     # The build of the gem's extension is the first thing behind the packages.
     "ruby": '[ "$*" != "-S rake --quiet compile" ] || ls "$MACHINE" >"$MACHINE/files-while-building"',
@@ -93,6 +95,16 @@ def test_setup_leaves_no_service_that_starts_at_boot(machine: Machine) -> None:
     assert code == 0 and machine.has("installed/nginx"), text
     assert os.listdir(machine.folder / "enabled") == [], text
     assert "setup: nginx is installed, but does not start at boot; systemctl enable nginx changes that\n" in text
+
+
+@pytest.mark.parametrize("event, code", [("fail-late", 3), ("interrupt", -15)])
+def test_an_installation_that_does_not_end_leaves_no_service_that_starts_at_boot(machine: Machine, event: str, code: int) -> None:
+    machine.put("installed/nginx", "enabled/nginx", event)
+    ended, text = machine.run("setup")
+    assert ended == code and os.listdir(machine.folder / "enabled") == ["nginx"], text
+    assert not machine.policy.exists(), text
+    assert machine.run("setup")[0] == 0
+    assert os.listdir(machine.folder / "enabled") == ["nginx"]
 
 
 def test_setup_leaves_the_services_that_were_enabled_before(machine: Machine) -> None:
