@@ -39,7 +39,7 @@ complete -c seriatim-lua -n 'contains -- (__seriatim_verb) none server' -s q -l 
 complete -c seriatim-lua -n 'contains -- (__seriatim_verb) none server' -s t -l timeout -x -d 'how long running jobs may take to finish when the server stops (25)'
 complete -c seriatim-lua -n 'contains -- (__seriatim_verb) push' -l create -d 'create the queue if it does not exist'
 complete -c seriatim-lua -n 'contains -- (__seriatim_verb) push' -l shards -x -d 'with --create: how many shards a new queue gets (5)'
-complete -c seriatim-lua -n 'contains -- (__seriatim_verb) push' -l delay -x -d 'run the job no earlier than SECONDS from now'
+complete -c seriatim-lua -n 'contains -- (__seriatim_verb) push' -l delay -x -d 'a new id is due in SECONDS; for an id that waits already on_waiting decides'
 complete -c seriatim-lua -n 'contains -- (__seriatim_verb) push' -l score -x -d 'payloads of an id are delivered by ascending score'
 complete -c seriatim-lua -n 'contains -- (__seriatim_verb) pop' -a '(__seriatim_queues)'
 complete -c seriatim-lua -n 'contains -- (__seriatim_verb) pop' -l wait -x -d 'wait for SECONDS, 0 to 60, if no id is due (2)'
