@@ -560,7 +560,7 @@ typedef struct seriatim_claimed {
     const char *id;
     size_t id_len;
     int64_t fence;
-    int64_t retry_count; /* -1: never failed */
+    int64_t retry_count; /* -1: not failed since it was last done, had a checkpoint or was unparked */
     double perform_in;   /* Unix time in seconds at which it became due */
     const char *error;   /* of the last failure, or empty */
     size_t error_len;
@@ -976,7 +976,7 @@ typedef struct seriatim_record {
     int behind;          /* 1: it waits while a run of the same id is open */
     double perform_in;   /* Unix time in seconds; 0 for a dead one; the next deliver_at for a scheduled one */
     double updated_at;   /* Unix time in seconds of the last death; 0 for others */
-    int64_t retry_count; /* -1: never failed */
+    int64_t retry_count; /* -1: not failed since it was last done, had a checkpoint or was unparked */
     const char *error;   /* of the last failure, or empty */
     size_t error_len;
     const seriatim_payload *payloads; /* by score, then by arrival; no more than payload_limit */
