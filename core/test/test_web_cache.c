@@ -210,6 +210,10 @@ static void test_an_unreadable_shard_hides_no_other(void **state)
     REDIS("SET seriatim:{Q/1}:jobs x");
     get("/api/v1/queues/Q");
     shows("\"enqueued\":4,"); /* of shard 0 */
+    get_first("/metrics");
+    shows("seriatim_unread_shards{queue=\"Q\"} 1\n");
+    shows("seriatim_shard_lag_seconds{queue=\"Q\",shard=\"0\"}");
+    assert_null(strstr(browser.text, "seriatim_shard_lag_seconds{queue=\"Q\",shard=\"1\"}"));
     get_first("/api/web/dashboard");
     shows("\"enqueued\":4,");
     REDIS("SET seriatim:{Q/0}:dead x");

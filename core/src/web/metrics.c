@@ -212,12 +212,14 @@ static void metrics_of_queues(srt_web *w, srt_bytes *out)
     } all[] = {
         [OF_READY] = {"ready", "gauge", "Ids that wait, never failed and are due."},
         [OF_DELAYED] = {"delayed", "gauge", "Ids that never failed and are due later."},
-        [OF_SCHEDULED] = {"scheduled", "gauge", "Payloads with a deliver_at that has not come."},
+        [OF_SCHEDULED] = {"scheduled", "gauge",
+                          "Payloads whose deliver_at has not come, or that no server or pop has taken since."},
         [OF_RETRYING] = {"retrying", "gauge", "Ids that failed and wait for their next run, due or not."},
         [OF_RUNNING] = {"running", "gauge", "Ids in open claims."},
         [OF_PARKED] = {"parked", "gauge", "Ids that wait for an operator."},
         [OF_DEAD] = {"dead", "gauge", "Ids in the morgue."},
-        [OF_LAG] = {"lag_seconds", "gauge", "Seconds since the oldest waiting id became due."},
+        [OF_LAG] = {"lag_seconds", "gauge",
+                    "Seconds since the oldest waiting id, or scheduled payload whose time has come, became due."},
         [OF_PAUSED] = {"paused", "gauge", "Shards that are paused."},
         [OF_SHARDS] = {"shards", "gauge", "Shards of the queue."},
         [OF_UNREAD] = {"unread_shards", "gauge",
@@ -263,10 +265,14 @@ static void metrics_of_shards(srt_web *w, srt_bytes *out)
     char label[40];
     size_t row;
     unsigned shard;
-    metrics_head(out, "shard_lag_seconds", "gauge", "Seconds since the oldest waiting id of the shard became due.");
+    metrics_head(
+        out, "shard_lag_seconds", "gauge",
+        "Seconds since the oldest waiting id of the shard, or scheduled payload whose time has come, became due.");
     for (row = 0; row < w->row_count; row++)
         for (shard = 0; shard < w->rows[row].shards_count && w->rows[row].shards; shard++) {
             srt_bytes text = {NULL, label, 0, sizeof label - 1, 0};
+            if (w->rows[row].shards[shard].is_missing)
+                continue; /* 0 would say that it is not late */
             srt_bytes_adds(&text, ",shard=\"");
             srt_bytes_add_int(&text, shard);
             srt_bytes_adds(&text, "\"");
