@@ -705,6 +705,25 @@ describe("several processes", function()
     assert.equal(0, server:stop())
   end)
 
+  it("R-PROCESS-2: are tried again later when one cannot be started again, and the others go on", function()
+    local server = start { more = [[
+      local spawn, now_ms, starts, later = native.spawn, native.now_ms, 0, 0
+      native.spawn = function(...)
+        starts = starts + 1
+        if starts ~= 3 then return spawn(...) end
+        later = 31000 -- longer than the pause
+        return nil, "IO", "Resource temporarily unavailable"
+      end
+      native.now_ms = function() return now_ms() + later end
+    ]] }
+    local first, second = server:pids()[1], server:pids()[2]
+    os.execute("kill -KILL " .. first)
+    server:wait_for("crash process 1 of 2 cannot be started: IO: Resource temporarily unavailable")
+    command.eventually(function() return #server:pids() == 3 end)
+    assert.is_true(command.is_alive(second))
+    assert.equal(0, server:stop())
+  end)
+
   it("are started again after longer and longer pauses when they end quickly", function()
     local server = start({ more = [[
       seriatim.on_server_init(function() note(native.getpid() .. " at " .. native.now_ms()); error("no database", 0) end)

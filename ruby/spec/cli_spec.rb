@@ -243,6 +243,28 @@ RSpec.describe "the command", limit: 400 do
       expect(server.stop).to eq(0)
     end
 
+    # Its third fork fails, and what cannot be started is tried again after a second.
+    def app_without_memory
+      app(<<~RUBY)
+        Seriatim.const_get(:Supervisor).class_eval { remove_const(:LONGEST_PAUSE) && const_set(:LONGEST_PAUSE, 1) }
+        starts = 0
+        fails = Module.new { define_method(:fork) { |&work| (starts += 1) == 3 ? raise(Errno::EAGAIN) : super(&work) } }
+        Process.singleton_class.prepend(fails)
+      RUBY
+    end
+
+    it "R-PROCESS-2: tries a process that cannot be started again later, and the others go on" do
+      server = Command.new("-r", app_without_memory, "-p", "2", env: { "TRACE" => trace_path })
+      (@commands ||= []) << server
+      eventually { Seriatim::Metrics.nodes.size == 2 }
+      first, second = pids(server)
+      Process.kill(:KILL, first)
+      server.wait_for(/^ERROR .*crash process 1 of 2 cannot be started: Errno::EAGAIN: Resource temporarily unavailable/)
+      eventually { pids(server).size == 3 }
+      expect(Process.kill(0, second)).to eq(1)
+      expect(server.stop).to eq(0)
+    end
+
     it "R-SIGNAL-4: a process that is started again after TSTP claims nothing" do
       server = Command.new("-r", app("Seriatim.lease_time = 3\n"), "-p", "2", env: { "TRACE" => trace_path })
       (@commands ||= []) << server

@@ -71,7 +71,7 @@ end
 function Supervisor:start(place)
   local pid, kind, message = native.spawn(self.command)
   if not pid then
-    error(("cannot start process %d: %s: %s"):format(place, kind, message), 0)
+    error(("process %d of %d cannot be started: %s: %s"):format(place, self.count, kind, message), 0)
   end
   if self.quiet then
     native.kill(pid, "TSTP")
@@ -149,7 +149,14 @@ function Supervisor:start_due()
   for place = 1, self.count do
     if self.due[place] and seconds_now() >= self.due[place] then
       self.due[place] = nil
-      self:start(place)
+      local started, failure = pcall(self.start, self, place)
+      if not started then -- no memory or no process left, perhaps only for now
+        if self.alive == 0 then
+          error(failure, 0)
+        end
+        log.error("crash", failure)
+        self.due[place] = seconds_now() + LONGEST_PAUSE
+      end
     end
   end
 end

@@ -125,6 +125,11 @@ module Seriatim
       @due.select { |_, at| monotonic >= at }.each_key do |place|
         @due.delete(place)
         start(place)
+      rescue SystemCallError => e # no memory or no process left, perhaps only for now
+        raise if @children.empty?
+
+        Log.error("crash", "process #{place + 1} of #{@count} cannot be started: #{Log.describe(e)}")
+        @due[place] = monotonic + LONGEST_PAUSE
       end
     end
 
