@@ -170,6 +170,17 @@ RSpec.describe "pushes after the commit" do
     expect([@ran, queue.metrics[:length]]).to eq([[], 0])
   end
 
+  it "R-RAILS-8: checks jobs at the call while all connections to Redis are in use" do
+    Seriatim.client_pool_size = 1
+    Seriatim.pool_timeout = 0.1
+    queue = worker("Checked")
+    Seriatim::Pool.current.with do
+      expect { transaction { queue.perform_async_after_commit([{ id: 1 }]) || rollback } }.not_to raise_error
+      expect { transaction { queue.perform_async_after_commit([{ id: "" }]) } }.to raise_error(Seriatim::Invalid, /id is empty/)
+    end
+    expect(queue.metrics[:length]).to eq(0)
+  end
+
   it "R-RAILS-8: pushes what was given at the call, after the middlewares, whatever is changed later" do
     queue = worker("Copied", fold: :list)
     tenant = +"a"

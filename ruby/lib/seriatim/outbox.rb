@@ -95,19 +95,11 @@ module Seriatim
         payloads = payloads(worker, jobs)
         return write_in_memory(worker, jobs, payloads) if test_mode?
 
-        check_jobs(worker.queue_settings, jobs, payloads)
+        Connection.unopened { |connection| connection.check_jobs(worker.queue_settings, jobs, payloads) }
         rows = jobs.each_with_index.map { |job, at| row(worker.queue_name, job, at, payloads[at]) }
         lock(rows)
         rows.each_slice(SLICE) { |slice| Row.insert_all!(slice) }
         rows.size
-      end
-
-      # By a connection that is never opened: it knows the rules of the core, and those of the pool may all wait for a Redis that is away.
-      def check_jobs(...)
-        connection = Connection.new("redis://127.0.0.1", Seriatim.namespace)
-        connection.check_jobs(...)
-      ensure
-        connection&.close # frees memory that the garbage collector does not count
       end
 
       def test_mode? = Seriatim.const_defined?(:Testing, false) && Testing.current

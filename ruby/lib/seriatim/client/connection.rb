@@ -8,6 +8,15 @@ module Seriatim
     MAX_PAYLOAD = 0 # the core's default, 1 MiB
     NO_QUEUE = -1
 
+    # Gives the block one that is never opened: it knows the rules of the core, and those of the pool may all wait for a Redis that
+    # is away.
+    def self.unopened
+      connection = new("redis://127.0.0.1", Seriatim.namespace)
+      yield connection
+    ensure
+      connection&.close # frees memory that the garbage collector does not count
+    end
+
     # @param url_from [String, nil] the setting or variable that holds the URL, for the error of a Redis that cannot be reached
     def initialize(url, namespace, url_from = nil)
       @link = Native::Link.new(url, namespace, "seriatim-client", MAX_PAYLOAD, url_from)

@@ -72,7 +72,7 @@ module Seriatim
     end
 
     def write_after_commit(worker, jobs, limits)
-      kept = Pool.current.with { |connection| KeptJobs.of(worker, jobs, connection) }
+      kept = Connection.unopened { |connection| KeptJobs.of(worker, jobs, connection) }
       seconds = limits.left
       result = nil
       AfterCommit.call do
