@@ -76,6 +76,8 @@ function Server:start(before)
   for _, hook in ipairs(settings.on_server_init.functions) do
     hook()
   end
+  local chosen = self.workers
+  self.workers = workers.with_added(chosen, self.is_restricted) -- on_server_init may have given handlers of events
   local splitter, scheduler = node.check_hooks()
   self.private = redis_url.is_none()
   self.url = errors.must(redis_url.resolve())
@@ -83,7 +85,7 @@ function Server:start(before)
   self.shards_count = #shards
   health.check(self.url)
   self.before_claims = before
-  self:start_runner(splitters.groups(splitter, shards, self.threads_count), node.scheduler_number(scheduler))
+  self:start_runner(chosen, splitters.groups(splitter, shards, self.threads_count), node.scheduler_number(scheduler))
   local text = "node %s with %d threads runs %s on %s"
   log.info("start", text:format(self.id, #self.threads, node.queue_names(self.workers), self.redacted_url))
   return self
@@ -99,15 +101,16 @@ function Server:look_up_shards()
   return looked and shards or error(shards, 0)
 end
 
-function Server:start_runner(groups, scheduler)
+---chosen: the workers that the threads' states have, too. Of the others they learn from the runner, to which served_by tells them.
+function Server:start_runner(chosen, groups, scheduler)
   self.runner = self:native_runner(groups and #groups or self.threads_count, scheduler)
-  local by_number
-  self.numbers, by_number, self.queues = node.add_workers(self.runner, self.workers), {}, {}
-  for worker, number in pairs(self.numbers) do
-    by_number[number], self.queues[number] = worker, worker.queue_name
+  local by_number = node.add_workers(self.runner, chosen)
+  self.queues = {}
+  for number, worker in pairs(by_number) do
+    self.queues[number] = worker.queue_name
   end
   events.served_by({ runner = self.runner, workers = by_number, is_restricted = self.is_restricted, has_states = true }, true)
-  local thread_groups = node.add_groups(self.runner, groups, self.numbers, scheduler, self.threads_count)
+  local thread_groups = node.add_groups(self.runner, groups, by_number, scheduler, self.threads_count)
   if self.before_claims then
     self.before_claims()
   end

@@ -287,6 +287,26 @@ describe("events", function()
     assert.equal(0, server:stop())
   end)
 
+  it("R-EVENT-9: runs handlers that on_server_init adds, where a splitter fixed the shards, too", function()
+    local server = serve([[
+      seriatim.build_splitter = function() return seriatim.build_default_splitter() end
+      seriatim.worker { name = "Other", perform = function() end }
+      seriatim.on_server_init(function()
+        events:on("Late", function(event)
+          local trace = assert(io.open(os.getenv("TRACE"), "a"))
+          trace:write("late " .. event .. "\n")
+          trace:close()
+          return true
+        end)
+      end)
+    ]], "-c", "2")
+    for id = 1, 12 do
+      assert(events:enqueue("Late", { id = id, event = id }))
+    end
+    traced("late ", 12)
+    assert.equal(0, server:stop())
+  end)
+
   it("runs only the types of the queues that a server was told", function()
     local server = serve(ORDERS .. [[
       events:on("Paid", function(event) note("paid " .. event) return true end)

@@ -59,7 +59,8 @@ end
 function nodes.make(options, changed)
   local splitter, own = node.check_hooks()
   local url = errors.must(redis_url.resolve())
-  local shards = node.shards(options.workers, pool.ask)
+  local served = workers.with_added(options.workers, options.is_restricted) -- on_server_init may have given handlers of events
+  local shards = node.shards(served, pool.ask)
   if ngx.worker.id() == 0 then
     health.check(url, transport)
   end
@@ -73,15 +74,12 @@ function nodes.make(options, changed)
   for _, seed in ipairs(parsed.hosts or {}) do
     made:seed(seed.host, seed.port)
   end
-  local numbers, by_number = node.add_workers(made, options.workers), {}
-  for worker, number in pairs(numbers) do
-    by_number[number] = worker
-  end
+  local by_number = node.add_workers(made, served)
   events.served_by({ runner = made, workers = by_number, is_restricted = options.is_restricted, changed = changed }, true)
-  local thread_groups = node.add_groups(made, groups, numbers, scheduler, options.threads)
+  local thread_groups = node.add_groups(made, groups, by_number, scheduler, options.threads)
   made:start()
   local text = "node %s with %d light threads runs %s on %s"
-  log.info("start", text:format(id, #thread_groups, node.queue_names(options.workers), parsed.redacted))
+  log.info("start", text:format(id, #thread_groups, node.queue_names(served), parsed.redacted))
   return { id = id, node = made, url = parsed, workers = by_number, groups = thread_groups, scheduler = own, shards_count = #shards }
 end
 

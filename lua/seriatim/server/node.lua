@@ -90,21 +90,25 @@ end
 -- ---- what a runner or a native node is told; `made` is one
 
 ---@param list seriatim.Worker[]
----@return table<seriatim.Worker, integer> numbers
+---@return table<integer, seriatim.Worker> workers  by their numbers
 function node.add_workers(made, list)
-  local numbers = {}
+  local by_number = {}
   for _, worker in ipairs(list) do
-    numbers[worker] = made:worker(worker:queue_settings())
+    by_number[made:worker(worker:queue_settings())] = worker
   end
-  return numbers
+  return by_number
 end
 
 ---The number of each thread's group.
 ---@param groups seriatim.Shard[][]?  of splitters.groups
+---@param workers table<integer, seriatim.Worker>  by their numbers
 ---@param threads integer  where there are no groups
 ---@return integer[]
-function node.add_groups(made, groups, numbers, scheduler, threads)
-  local given = {}
+function node.add_groups(made, groups, workers, scheduler, threads)
+  local numbers, given = {}, {}
+  for number, worker in pairs(workers) do
+    numbers[worker] = number
+  end
   for place = 1, groups and #groups or threads do
     local pairs_ = {}
     for at, shard in ipairs(groups and groups[place] or {}) do

@@ -98,6 +98,14 @@ local function each_once(list)
   return found
 end
 
+---The workers that were chosen for a server, then those of events that got a handler since, unless it was told its queues.
+---@param chosen seriatim.Worker[]
+---@param is_restricted boolean
+---@return seriatim.Worker[]
+function workers.with_added(chosen, is_restricted)
+  return is_restricted and chosen or each_once(chosen)
+end
+
 local function refuse_double_queues(list)
   local first = {}
   for _, made in ipairs(list) do

@@ -191,6 +191,28 @@ def test_r_event_9_a_worker_process_serves_a_type_from_its_on_to_its_off(folder:
         nginx.end()
 
 
+HANDLER_OF_A_HOOK = """
+    require "app"
+    seriatim.build_splitter = function() return seriatim.build_by_node_splitter(2, ngx.worker.id()) end
+    seriatim.on_server_init(function()
+      seriatim.events("shop"):on("Late", function(event)
+        ngx.log(ngx.NOTICE, "late ", event, ".")
+        return true
+      end)
+    end)
+"""
+
+
+def test_r_event_9_handlers_that_on_server_init_adds_run_where_the_shards_are_fixed_too(folder: Path, server: Redis) -> None:
+    made = Nginx(folder, server, {"redis": server.url}).configure('require "app"', HANDLER_OF_A_HOOK).start()
+    try:
+        for number in range(12):
+            assert made.get("/event", call="enqueue", id=str(number)) == (200, "enqueued")
+        wait_until(lambda: made.log().count(": late ") == 12, "12 runs")
+    finally:
+        made.end()
+
+
 def test_later_is_counted_and_bounded(folder: Path, server: Redis) -> None:
     nginx = Nginx(folder, server, {"redis": f"unix://{folder}/late.sock", "later": "5"}).start()
     try:
