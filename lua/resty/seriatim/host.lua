@@ -99,7 +99,7 @@ function Host:take()
 end
 
 function Host:run(delivery)
-  self.busy, self.delivery = true, delivery
+  self.busy, self.delivery, self.waits.checkpointed = true, delivery, nil
   self.wait_queue:wake_one()
   self.loop.notify()
   self.reusable = execution.run(self.made.workers, delivery, self.waits)
@@ -129,7 +129,7 @@ function Host:thread_aborted()
   local delivery = self.delivery
   self.is_served, self.busy, self.delivery = false, false, nil
   if delivery then
-    execution.aborted(self.made.workers, delivery)
+    execution.aborted(self.made.workers, delivery, self.waits)
   end
   self.loop.notify()
 end

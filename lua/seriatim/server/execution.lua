@@ -160,9 +160,11 @@ function Execution:places_by_id()
   return self.places
 end
 
----A request of the batch is to be sent now. A runner has a thread for that; nginx' loop is to be told.
+---A checkpoint of the batch is to be sent now. A runner has a thread for that; nginx' loop is to be told. The waits keep which ids
+---have one, for what follows an abort of this execution.
 function Execution:hurry()
   if self.waits then
+    self.waits.checkpointed = self.checkpointed
     self.waits.notify()
   end
 end
@@ -387,6 +389,7 @@ local steps = {}
 ---@class seriatim.Waits
 ---@field notify fun()  there is something to send
 ---@field sleep fun(seconds: number)
+---@field checkpointed table<integer, boolean>?  places of the delivery that runs, or ran last, which have a checkpoint
 
 ---source: where the next deliveries are taken from, as long as they are this worker's and take the fast path.
 ---@return boolean reusable  nobody else holds the delivery
@@ -420,8 +423,10 @@ function steps.died(worker, delivery)
 end
 
 ---What ran it is gone, past every pcall.
-function steps.aborted(worker, delivery)
-  Execution.new(worker, delivery):died(ABORTED)
+function steps.aborted(worker, delivery, _, waits)
+  local made = Execution.new(worker, delivery)
+  made.checkpointed = waits.checkpointed
+  made:died(ABORTED)
   return true
 end
 
@@ -481,8 +486,9 @@ end
 ---What ran it is gone: that is a failure of all its ids.
 ---@param workers table<integer, seriatim.Worker>
 ---@param delivery seriatim.Delivery
-function execution.aborted(workers, delivery)
-  step("aborted", workers[delivery:worker()], delivery)
+---@param waits seriatim.Waits  those of its run
+function execution.aborted(workers, delivery, waits)
+  step("aborted", workers[delivery:worker()], delivery, nil, waits)
   settle(delivery)
 end
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import http.client
 import json
 import os
+import re
 import signal
 import socket
 import subprocess
@@ -209,6 +210,39 @@ def test_r_event_9_handlers_that_on_server_init_adds_run_where_the_shards_are_fi
         for number in range(12):
             assert made.get("/event", call="enqueue", id=str(number)) == (200, "enqueued")
         wait_until(lambda: made.log().count(": late ") == 12, "12 runs")
+    finally:
+        made.end()
+
+
+# It fails twice. The third run ends its light thread behind a checkpoint.
+ABORTED_BEHIND_A_CHECKPOINT = """
+    require "app"
+    local runs = 0
+    require("app").Counted = seriatim.worker {
+      name = "Counted",
+      shards_count = 1,
+      fold = "list",
+      retry_in = function(count)
+        ngx.log(ngx.NOTICE, "retry_in ", count, " after run ", runs, ".")
+        return runs < 3 and 1 or 3600 -- until both payloads are there
+      end,
+      perform = function(_, batch)
+        runs = runs + 1
+        if runs < 3 then error("bad luck") end
+        batch:checkpoint(batch.ids[1], 1)
+        coroutine.wrap(function() error("in a coroutine") end)()
+      end,
+    }
+"""
+
+
+def test_r_checkpoint_4_a_failure_behind_a_checkpoint_is_the_first_in_a_row_where_nginx_ended_the_run(folder: Path, server: Redis) -> None:
+    made = Nginx(folder, server, {"redis": server.url, "processes": "1"}).configure('require "app"', ABORTED_BEHIND_A_CHECKPOINT).start()
+    try:
+        for payload in "ab":
+            made.get("/content", worker="Counted", id="x", payload=payload)
+        wait_until(lambda: "after run 3." in made.log(), "the failures")
+        assert re.findall(r"retry_in (\d+) after run (\d)\.", made.log()) == [("0", "1"), ("1", "2"), ("0", "3")]
     finally:
         made.end()
 
