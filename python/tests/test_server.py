@@ -22,6 +22,7 @@ from typing import Any
 import pytest
 
 import seriatim
+from seriatim._client import threads as threads_module
 from seriatim._server import server as server_module
 from seriatim._server.host import Host
 from support.jobs import drained, eventually, includes, runs, serve, servers, worker
@@ -65,7 +66,16 @@ async def awaits(payloads_by_id: Any, batch: Any) -> None:
     """The perform of a worker whose server has no threads but for the loop."""
 
 
-@pytest.mark.parametrize(("name", "perform"), [("seriatim-host-2", None), ("seriatim-heartbeat", None), ("seriatim-loop", awaits)])
+@pytest.mark.parametrize(
+    ("name", "perform"),
+    [
+        ("seriatim-host-2", None),
+        ("seriatim-heartbeat", None),
+        ("seriatim-loop", awaits),
+        ("seriatim-thread_0", None),
+        ("seriatim-client_0", None),
+    ],
+)
 def test_a_start_that_gets_only_some_of_its_threads_leaves_none_of_them(name: str, perform: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     begin = threading.Thread.start
 
@@ -75,13 +85,15 @@ def test_a_start_that_gets_only_some_of_its_threads_leaves_none_of_them(name: st
         begin(thread)
 
     monkeypatch.setattr(threading.Thread, "start", start)
+    if name == "seriatim-client_0":
+        monkeypatch.setattr(threads_module, "_own", None)
     server = seriatim.Server(workers=[worker("Threads", perform)], threads=3)
     with pytest.raises(seriatim.Error, match="^can't start new thread$"):
         server.start()
     server.stop()
     assert not server.running
     assert seriatim.nodes() == []
-    eventually(lambda: not threads_named("seriatim-host", "seriatim-heartbeat", "seriatim-loop"))
+    eventually(lambda: not threads_named("seriatim-host", "seriatim-heartbeat", "seriatim-loop", "seriatim-thread"))
 
 
 def test_a_start_without_redis_leaves_no_loop_and_may_be_tried_again(redis: RedisServer, monkeypatch: pytest.MonkeyPatch) -> None:

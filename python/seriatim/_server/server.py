@@ -279,15 +279,19 @@ class Server:
         for worker in self._workers:
             self._runner.worker(worker._queue_settings())
         sources = self._sources(groups, schedulers)
-        own_threads()  # for pushes of jobs that run while the program ends, which can start none
-        self._before_claims()
-        self._threads = Threads("seriatim-thread")
+        threads = None
         try:
+            own_threads()  # for pushes of jobs that run while the program ends, which can start none
+            self._before_claims()
+            self._threads = threads = Threads("seriatim-thread")
             self._runner.start()
-        except ConnectionError as error:  # Redis has answered; it is a thread or a descriptor that is missing
-            self._threads.shutdown()
+        except BaseException as error:
+            if threads:
+                threads.shutdown()
             self._runner.close()
-            raise Error(str(error)) from None
+            if isinstance(error, (RuntimeError, ConnectionError)):  # Redis has answered: a thread or a descriptor is missing
+                raise Error(str(error)) from None
+            raise
         self._started = True
         self._moved = time.monotonic()
         self._heartbeat_thread = threading.Thread(target=self._heartbeat_loop, name="seriatim-heartbeat", daemon=True)
