@@ -140,8 +140,13 @@ class Settings:
         if setting is None:
             super().__setattr__(name, value)
             return
-        super().__setattr__(name, setting.check(name, value))
-        self._set.add(name)
+        checked = setting.check(name, value)
+        if name not in self._set:
+            self._defaults[name] = getattr(self, name)
+            self._set.add(name)
+        elif checked is self._defaults[name]:  # a mock puts it back at its end
+            self._set.remove(name)
+        super().__setattr__(name, checked)
         self._hidden.discard(name)
         self.connection_changes += setting.connects
 
@@ -156,6 +161,7 @@ class Settings:
         for name, setting in SETTINGS.items():
             super().__setattr__(name, setting.default())
         self._set: set[str] = set()
+        self._defaults: dict[str, Any] = {}  # of those in _set
         self._hidden: set[str] = set()
         self.connection_changes += 1
 

@@ -151,6 +151,20 @@ def test_a_mock_sets_a_setting_and_sets_its_former_value_at_its_end() -> None:
     assert settings.client_middlewares is seriatim.client_middlewares is middlewares
 
 
+def test_workers_that_a_mock_set_are_as_if_never_set_at_its_end() -> None:
+    with mock.patch.object(seriatim, "workers", ["mocked:Worker"]), mock.patch("seriatim.workers", []):
+        assert settings.workers_set
+    assert not settings.workers_set
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(seriatim, "workers", ["mocked:Worker"])
+        assert settings.workers_set
+    assert not settings.workers_set
+    seriatim.workers = []
+    with mock.patch("seriatim.workers", ["mocked:Worker"]):
+        pass
+    assert settings.workers_set
+
+
 def test_a_setting_that_was_deleted_is_gone_until_it_is_set_or_all_are_reset() -> None:
     for put_back in (lambda: setattr(seriatim, "lease_time", 3), seriatim.reset_settings):
         del seriatim.lease_time
