@@ -591,6 +591,16 @@ describe("seriatim-lua web", function()
     assert.equal(0, running:stop("TERM", 10))
   end)
 
+  it("finds a queue by the name of a worker that the application names and has not loaded", function()
+    fill()
+    shell:write("named.lua", [[return require("seriatim").worker { name = "Named", queue_name = "Web" }]])
+    shell:write("app.lua", [[require("seriatim").workers = { "named" }]])
+    local running, port = served("--port", "0", "-r", "app")
+    assert.matches('"by_worker":{"Named":', browser.exchange(port, "GET /api/v1/stats" .. CLOSE .. "\r\n"), 1, true)
+    assert.equal("HTTP/1.1 200 OK", line(port, "GET /api/web/Named/range_by_id" .. CLOSE .. "\r\n"))
+    assert.equal(0, running:stop("TERM", 10))
+  end)
+
   it("D2 refuses other addresses without a token", function()
     for _, words in ipairs { { "0.0.0.0" }, { "::" }, { "127.evil.example" }, { "0" } } do
       local text, code = shell:run("web", "--port", "0", "--bind", words[1])

@@ -80,6 +80,21 @@ RSpec.describe "Outbox in Rails", limit: 240 do
     expect(said.lines.last).to eq(%([["shop_seriatim_outbox_jobs_v1", "shop_seriatim_outboxes_v1"], 1, 0, 1]\n))
   end
 
+  it "makes the queue of a worker that the application names and has not loaded" do
+    application(settings: %(config.seriatim.workers = ["NamedWorker"]))
+    write("app/jobs/named_worker.rb", "module NamedWorker; extend Seriatim::Worker; def self.perform(_) = nil; end")
+    ruby(<<~RUBY)
+      require "rails/generators"
+      Rails::Generators.invoke("seriatim:outbox")
+      ActiveRecord::MigrationContext.new("db/migrate", ActiveRecord::SchemaMigration).migrate
+      Order.transaction { NamedWorker.perform_async_in_transaction([{ id: 1 }]) }
+    RUBY
+    @command = Command.new("outbox", "-r", @dir, wait: false)
+    @command.wait_for(/relay of the outbox/)
+    eventually { worker("NamedWorker").metrics[:length] == 1 }
+    expect(@command.stop).to eq(0)
+  end
+
   it "R-RAILS-2: loads the application in whose folder it runs, and logs as config/seriatim.yml says" do
     application
     write("config/seriatim.yml", "log_format: json\n")

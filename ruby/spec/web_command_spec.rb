@@ -115,6 +115,19 @@ RSpec.describe "seriatim web", limit: 120 do
     end
   end
 
+  it "finds a queue by the name of a worker that the application names and has not loaded" do
+    queue.perform_async([{ id: "a" }])
+    Dir.mktmpdir do |dir|
+      File.write(File.join(dir, "named_worker.rb"), "module NamedWorker; extend Seriatim::Worker; self.queue_name = 'Web'; end")
+      File.write(File.join(dir, "app.rb"), "require 'seriatim'; autoload :NamedWorker, '#{dir}/named_worker'; Seriatim.workers = %w[NamedWorker]")
+      served("--port", "0", "-r", File.join(dir, "app.rb")) do |_, port|
+        http = Net::HTTP.new("127.0.0.1", port)
+        expect(JSON.parse(http.get("/api/v1/stats").body)["by_worker"].keys).to eq(["NamedWorker"])
+        expect(http.get("/api/web/NamedWorker/range_by_id").code).to eq("200")
+      end
+    end
+  end
+
   it "R-HTTP-7 lets as many pops wait as the application configured" do
     queue.perform_async([{ id: "later", delay: 600 }])
     Dir.mktmpdir do |dir|

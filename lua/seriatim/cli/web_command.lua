@@ -37,6 +37,7 @@ end
 function command.new(options)
   if options.require then
     require("seriatim.server.application").load(options.require)
+    require("seriatim.server.workers").load_named() -- fails here and not in the threads, which load it again
   end
   local bind = options.bind or BIND
   return setmetatable({
@@ -154,6 +155,7 @@ end
 function command.serve(fd, changes, consumers, url, namespace, hosts, token, read_only, consume, shared_polls, log_format, application)
   if application then
     require("seriatim.server.application").load(application)
+    require("seriatim.server.workers").load_named() -- one that is not loaded yet would not be known by its name
   end
   local dashboard, stand_alone = require "seriatim.web.dashboard", require "seriatim.web.stand_alone"
   log.format = log_format

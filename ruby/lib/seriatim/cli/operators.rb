@@ -39,7 +39,7 @@ module Seriatim
 
       def initialize(options)
         @options = options
-        load_application(options[:require]) if options[:require]
+        Application.load_with_workers(options[:require]) if options[:require]
       end
 
       # @return [Integer] the exit code
@@ -49,13 +49,6 @@ module Seriatim
       end
 
       private
-
-      # A worker that is not loaded yet would not be known by its queue.
-      def load_application(path)
-        Application.load(path)
-        Application.eager_load
-        Application.placing_errors { Workers.load_named }
-      end
 
       def perform(verb, words)
         case verb

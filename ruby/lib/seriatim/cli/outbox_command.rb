@@ -18,6 +18,7 @@ module Seriatim
       def run
         prepare
         load_application
+        Application.load_named
         PrivateRedis.url if RedisUrl.none?
         relay.run(Signals.new(%w[TERM INT]))
         Log.info("outbox", "stopped")

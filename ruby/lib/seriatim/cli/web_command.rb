@@ -25,7 +25,7 @@ module Seriatim
 
       # @return [Integer] the exit code
       def run
-        Application.load(@options[:require]) if @options[:require]
+        Application.load_with_workers(@options[:require]) if @options[:require]
         @token ||= token_of_environment
         listener = open
         PrivateRedis.url if RedisUrl.none?

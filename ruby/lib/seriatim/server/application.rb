@@ -26,6 +26,17 @@ module Seriatim
       raise UsageError, "-r #{path}: no such file, and no folder with config/environment.rb"
     end
 
+    # Then the workers, for those who look for one by its queue: one that is not loaded yet would not be known.
+    # @raise as {load}
+    def load_with_workers(path)
+      load(path)
+      eager_load
+      load_named
+    end
+
+    # @raise [UsageError] Seriatim.workers names one that does not exist
+    def load_named = placing_errors { Workers.load_named }
+
     # Where the application loaded Rails.
     def share_log(own_logger)
       return unless defined?(::Rails::Railtie)
