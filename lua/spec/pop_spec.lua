@@ -90,6 +90,17 @@ describe("pop", function()
     assert.is_nil(pop())
   end)
 
+  it("stores an error where format_error or dump_error raises, and says so in the log", function()
+    seriatim.format_error = function() error("format", 0) end
+    seriatim.dump_error = function(text) return text:find("^boom") and text or error("dump", 0) end
+    orders:perform_async { { id = 1 } }
+    local lines = logged(log.INFO, function() assert.is_true(pop():fail("no")) end)
+    local stored = record("1").error
+    assert.matches("no\n(dump_error raised dump", stored, 1, true)
+    assert.matches("q=Orders hook format_error raised format", lines, 1, true)
+    assert.matches("q=Orders hook dump_error raised dump", lines, 1, true)
+  end)
+
   it("extend moves the end of the run", function()
     orders:perform_async { { id = 1 } }
     local delivery = pop { ttr = 2 }

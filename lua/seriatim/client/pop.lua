@@ -91,8 +91,11 @@ function methods:ack()
   return report(self.token, "ack")
 end
 
-local function text_of(raised)
+local function text_of(raised, queue)
   local made, text = pcall(settings.format_error, raised)
+  if not made then
+    log.error("hook", "format_error raised " .. log.describe(text), { q = queue })
+  end
   return made and type(text) == "string" and text ~= "" and text or log.describe(raised)
 end
 
@@ -110,7 +113,7 @@ function methods:fail(raised, options)
   if retry_in ~= nil then
     validate.seconds("retry_in", retry_in, 0, LONGEST_DELAY)
   end
-  return report(self.token, "fail", retry_in or BACK_OFF, stored_error.of(text_of(raised), self.queue))
+  return report(self.token, "fail", retry_in or BACK_OFF, stored_error.of(text_of(raised, self.queue), self.queue))
 end
 
 ---Hands the id back, due as it was. No failure is counted.
