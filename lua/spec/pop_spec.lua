@@ -90,6 +90,13 @@ describe("pop", function()
     assert.is_nil(pop())
   end)
 
+  it("fail takes nil for an error, which pcall gives of error()", function()
+    orders:perform_async { { id = 1 } }
+    local _, raised = pcall(error)
+    assert.is_true(pop():fail(raised))
+    assert.equal("nil", record("1").error)
+  end)
+
   it("stores an error where format_error or dump_error raises, and says so in the log", function()
     seriatim.format_error = function() error("format", 0) end
     seriatim.dump_error = function(text) return text:find("^boom") and text or error("dump", 0) end

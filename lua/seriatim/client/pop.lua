@@ -100,13 +100,14 @@ local function text_of(raised, queue)
 end
 
 ---The run failed: retry_count + 1, and the id is due again after the back-off. Its limit acts as for a worker.
----@param raised any  a text or an error value
----@param options { retry_in: number? }?  seconds; nil: the default back-off
+---@param ... any  a text or an error value, also nil, which pcall gives of error(); then
+---{ retry_in: number? }?  seconds; nil: the default back-off
 ---@return boolean?
 ---@return seriatim.Error? err
-function methods:fail(raised, options)
+function methods:fail(...)
   state_of(self, "fail")
-  if raised == nil then
+  local raised, options = ...
+  if select("#", ...) == 0 then
     validate.refuse("error", "a text or an error value", raised)
   end
   local retry_in = validate.options(options, { "retry_in" }).retry_in
