@@ -469,6 +469,18 @@ RSpec.describe "the command", limit: 400 do
       expect(seriatim("dead", "list", "Deep", "--json")).to match([/#{Regexp.escape(shown)}/, 0])
     end
 
+    it "pop by the latest worker of a queue that the application has" do
+      latest = worker("Twice", codec: :raw)
+      latest.perform_async([{ id: 1, payload: "<bytes>" }])
+      path = write("twice.rb", <<~RUBY)
+        require "seriatim"
+        module First; extend Seriatim::Worker; self.queue_name = "Twice"; end
+        module Latest; extend Seriatim::Worker; self.queue_name = "Twice"; self.codec = :raw; end
+      RUBY
+      expect(seriatim("pop", "Twice", "-r", path)).to match([/: 1 payload\n"<bytes>"\n\z/, 0])
+      expect(latest.metrics).to include(length: 1, morgue_length: 0)
+    end
+
     it "hand back what they popped and cannot print, whatever the reason" do
       path = write("marshal.rb", "module Marshalled; extend Seriatim::Worker; self.codec = :marshal; end")
       marshalled = worker("Marshalled", codec: :marshal)

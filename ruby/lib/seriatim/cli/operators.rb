@@ -80,9 +80,9 @@ module Seriatim
         def queue_settings = @by_name ||= super.merge(shards_count: 0).freeze
       end
 
-      # The application's worker of that queue, or nil.
+      # The application's latest worker of that queue, or nil.
       def known(queue)
-        Worker.all.find { |worker| worker.name && worker.queue_name == queue } if @options[:require]
+        Worker.all.reverse_each.find { |worker| worker.name && worker.queue_name == queue } if @options[:require]
       end
 
       def worker(queue)
