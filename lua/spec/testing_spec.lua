@@ -215,6 +215,8 @@ describe("seriatim.testing", function()
       suite.raises("query needs Redis", function() one.queries:fetch { 1 } end)
       suite.raises("the action pause needs Redis", function() one.actions:pause() end)
       suite.raises("pop needs Redis", function() seriatim.pop("Recorder", { wait = 0 }) end)
+      local popped = seriatim.delivery "AUMZhfhbqRHsQxmF-Fun1QxB2sNdQZ4C9wAAAAAAAAAAAAEACABSZWNvcmRlcjE"
+      suite.raises("^a report on a delivery needs Redis", function() popped:ack() end)
       suite.raises("nodes needs Redis", function() seriatim.nodes() end)
       suite.raises("ick needs Redis", function() seriatim.ick():ickstats("a") end)
       suite.raises("ick needs Redis", function() seriatim.ick({ url = "redis://127.0.0.1:1" }):ickstats("a") end)

@@ -249,12 +249,15 @@ def test_r_test_8_what_the_codec_raises_is_raised_and_the_payload_is_dead(fake: 
 
 def test_r_test_9_what_needs_redis_is_refused_by_name(fake: None) -> None:
     one = worker()
+    popped = seriatim.delivery("AUMZhfhbqRHsQxmF-Fun1QxB2sNdQZ4C9wAAAAAAAAAAAAEACABSZWNvcmRlcjE")
     for call, name in (
         (lambda: one.metrics, "metrics"),
         (lambda: one.queries.fetch([1]), "query"),
         (lambda: one.actions.pause(), "the action pause"),
         (lambda: seriatim.pop("Recorder", wait=0), "pop"),
         (lambda: asyncio.run(seriatim.apop("Recorder", wait=0)), "apop"),
+        (popped.ack, "a report on a delivery"),
+        (lambda: asyncio.run(popped.aack()), "a report on a delivery"),
         (lambda: seriatim.Ick().ickstats("a"), "ick"),
         (lambda: seriatim.Ick("redis://127.0.0.1:1").ickstats("a"), "ick"),
         (lambda: seriatim.Server(workers=[one]).start(), "a server"),

@@ -173,6 +173,8 @@ RSpec.describe "Seriatim.testing!" do
       expect { worker.metrics }.to raise_error(Seriatim::Invalid, /metrics needs Redis/)
       expect { worker.actions.pause }.to raise_error(Seriatim::Invalid, /the action pause needs Redis/)
       expect { Seriatim.pop("Recorder", wait: 0) }.to raise_error(Seriatim::Invalid, /pop needs Redis/)
+      popped = Seriatim.delivery("AUMZhfhbqRHsQxmF-Fun1QxB2sNdQZ4C9wAAAAAAAAAAAAEACABSZWNvcmRlcjE")
+      expect { popped.ack }.to raise_error(Seriatim::Invalid, /\Aa report on a delivery needs Redis/)
       expect { Seriatim::Ick.new.ickstats("a") }.to raise_error(Seriatim::Invalid, /ick needs Redis/)
       expect { Seriatim::Ick.new("redis://127.0.0.1:1").ickstats("a") }.to raise_error(Seriatim::Invalid, /ick needs Redis/)
       expect { Seriatim::Server.new(workers: [worker]).start }.to raise_error(Seriatim::Invalid, /a server needs Redis/)

@@ -112,7 +112,7 @@ function Memory:call(name, queue, ...)
   if name == "action" then
     return self:action(queue, ...)
   end
-  return self:refuse(name)
+  return self:refuse(name == "popped" and "a report on a delivery" or name)
 end
 
 ---As native.link's.

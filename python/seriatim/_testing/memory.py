@@ -12,7 +12,7 @@ from typing import Any, Literal, NamedTuple, NoReturn, cast
 
 from .. import _native, _worker
 from .._client import codec, jobs as job_rows, stored_error
-from .._client.connection import Connection, Piped, PipedAll, Push, Pushed as PushedRow, Wait
+from .._client.connection import Connection, Piped, PipedAll, Push, Pushed as PushedRow, Report, Wait
 from .._errors import Invalid, Stale
 from .._types import Id
 from .._worker import Worker
@@ -108,6 +108,12 @@ class Memory:
             if name == "cancel":
                 return int(self._fake.cancel(number, *(texts or [])))
             return int(self._fake.reschedule(number, *(texts or []), _now()))  # type: ignore[call-arg, arg-type]
+
+    def popped(self, token: bytes, report: Report) -> None:
+        self.refuse("a report on a delivery")
+
+    async def apopped(self, token: bytes, report: Report) -> None:
+        self.refuse("a report on a delivery")
 
     def __getattr__(self, name: str) -> Any:
         if not name.startswith("_") and hasattr(Connection, name):

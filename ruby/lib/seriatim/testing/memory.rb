@@ -54,6 +54,9 @@ module Seriatim
         @lock.synchronize { name == "cancel" ? @fake.cancel(number(settings), *texts) : @fake.reschedule(number(settings), *texts, now) } ? 1 : 0
       end
 
+      # As {Connection#popped}.
+      def popped(...) = refuse("a report on a delivery")
+
       def respond_to_missing?(name, _private = false) = Connection.method_defined?(name)
 
       def method_missing(name, ...)
