@@ -461,6 +461,33 @@ def test_pop_with_an_application_shows_what_is_not_json_in_a_queue_of_another_on
     assert includes(other.metrics, length=1, morgue_length=0)
 
 
+def test_r_reshard_5_it_says_at_int_that_the_servers_go_on_with_the_ids_and_exits_with_0(shell: Shell) -> None:
+    moved = worker("Moved", shards_count=2)
+    moved.perform_async([{"id": 1}])
+    reshard = shell.start("reshard", "Moved", "5", wait=False)
+    reshard.wait_for("no living server owns one of them")
+    assert reshard.stop("INT") == 0
+    assert reshard.log.endswith('\nthe servers go on with the ids of the queue "Moved"\n')
+    assert moved.metrics["resharding"]["to"] == 5
+
+
+INTERRUPTED = """
+from seriatim._client.actions import Actions
+
+def reshard(actions, shards):
+    raise KeyboardInterrupt
+
+Actions.reshard = reshard
+"""
+
+
+def test_r_reshard_5_int_before_anything_was_begun_does_not_say_that_the_servers_go_on(shell: Shell) -> None:
+    worker("Moved", shards_count=2).perform_async([{"id": 1}])
+    shell.write("interrupted.py", INTERRUPTED)
+    output, code = shell("reshard", "Moved", "5", "-r", "interrupted")
+    assert "the servers go on" not in output and code != 0, output
+
+
 NAMED = """
 import pickle
 import seriatim

@@ -525,6 +525,26 @@ RSpec.describe "the command", limit: 400 do
       server.stop
     end
 
+    it "R-RESHARD-5: reshard says at INT that the servers go on with the ids, and exits with 0" do
+      moved = worker("Moved", shards_count: 2)
+      moved.perform_async([{ id: 1 }])
+      @commands = [Command.new("reshard", "Moved", "5", wait: false)]
+      @commands.first.wait_for(/no living server owns one of them/)
+      expect(@commands.first.stop("INT")).to eq(0)
+      expect(@commands.first.log).to end_with("\nthe servers go on with the ids of the queue \"Moved\"\n")
+      expect(moved.metrics[:resharding]).to include(to: 5)
+    end
+
+    it "R-RESHARD-5: reshard that INT ends before anything was begun does not say that the servers go on" do
+      worker("Moved", shards_count: 2).perform_async([{ id: 1 }])
+      path = write("interrupted.rb", <<~RUBY)
+        require "seriatim"
+        Seriatim::Actions.prepend(Module.new { def reshard(_shards) = raise(Interrupt) })
+      RUBY
+      output, code = seriatim("reshard", "Moved", "5", "-r", path)
+      expect([output.include?("the servers go on"), code]).to eq([false, nil])
+    end
+
     # The first line is drawn at once; how many follow is a matter of time.
     def progress(what, total) = /\A\r#{what}: \d+ of #{total} \w+ \(\d+%\).*\r +\r\z/m
 

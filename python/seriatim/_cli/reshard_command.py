@@ -30,16 +30,12 @@ class ReshardCommand:
 
     def run(self, shards: int | None = None) -> int:
         """The exit code. Without a number it only says how far it is."""
-        try:
-            begun = shards is not None and self._worker.actions.reshard(shards) > 0
-            self._look()
-            if shards is not None:
-                self._say_begun(shards, begun)
-                if "no_wait" not in self._options:
-                    self._watch(shards)
+        begun = shards is not None and self._worker.actions.reshard(shards) > 0
+        self._look()
+        if shards is not None:
+            self._say_begun(shards, begun)
+        if shards is None or "no_wait" in self._options or self._watch(shards):
             self._report()
-        except KeyboardInterrupt:
-            self._say(f"the servers go on with the ids of the queue {self._quoted}")
         return STOPPED
 
     def _look(self) -> None:
@@ -59,14 +55,20 @@ class ReshardCommand:
         elif self._goes_on(shards):
             self._say(f"the ids of the queue {self._quoted} are on their way to {shards} shards already")
 
-    def _watch(self, shards: int) -> None:
+    def _watch(self, shards: int) -> bool:
+        """Until the ids have moved. False: it was interrupted before."""
         shown, at = "", -float(ALIVE_SECONDS)
-        while self._goes_on(shards):
-            line, age = self._progress(), time.monotonic() - at
-            if not shown or age >= ALIVE_SECONDS or (age >= SHOW_SECONDS and line != shown):
-                self._say(line)
-                shown, at = line, time.monotonic()
-            self._look_again()
+        try:
+            while self._goes_on(shards):
+                line, age = self._progress(), time.monotonic() - at
+                if not shown or age >= ALIVE_SECONDS or (age >= SHOW_SECONDS and line != shown):
+                    self._say(line)
+                    shown, at = line, time.monotonic()
+                self._look_again()
+        except KeyboardInterrupt:
+            self._say(f"the servers go on with the ids of the queue {self._quoted}")
+            return False
+        return True
 
     def _look_again(self) -> None:
         time.sleep(max(LOOK_SECONDS, 10 * self._took))

@@ -27,11 +27,7 @@ module Seriatim
         begun = shards && @worker.actions.reshard(shards).positive?
         look
         say_begun(shards, begun) if shards
-        watch(shards) if shards && !@options[:no_wait]
-        report
-        STOPPED
-      rescue Interrupt
-        say("the servers go on with the ids of the queue #{@name.inspect}")
+        report if shards.nil? || @options[:no_wait] || watch(shards)
         STOPPED
       end
 
@@ -55,6 +51,8 @@ module Seriatim
 
       def goes_on?(shards) = @move && @move[:to] == shards
 
+      # Until the ids have moved.
+      # @return [Boolean] false: it was interrupted before
       def watch(shards)
         shown = nil
         while goes_on?(shards)
@@ -66,6 +64,10 @@ module Seriatim
           end
           look_again
         end
+        true
+      rescue Interrupt
+        say("the servers go on with the ids of the queue #{@name.inspect}")
+        false
       end
 
       def look_again
