@@ -1,6 +1,7 @@
 # frozen_string_literal: true
 
 require_relative "spec_helper"
+require_relative "support/command"
 
 RSpec.describe "the pool of connections" do
   let(:recorder) { worker("Pool") }
@@ -139,6 +140,14 @@ RSpec.describe "the pool of connections" do
     50.times { |n| recorder.perform_async([{ id: "p#{n}" }]) }
     expect(children.map { |pid| Process.wait2(pid).last.exitstatus }).to eq([0, 0, 0])
     expect(recorder.metrics[:length]).to eq(111)
+  end
+
+  it "F19: a child of fork ends well though another thread of its parent was connecting", :forks do
+    Dir.mktmpdir do |folder|
+      environment = { **Command::NEUTRAL, **slow_resolver(folder, milliseconds: 60_000) }
+      output, = Open3.capture2e(environment, *Command::RUBY, File.join(__dir__, "support/forking.rb"), "redis://slow.test:1")
+      expect(output).to match(/\Apid \d+ exit 7\n\z/)
+    end
   end
 
   it "F19: a server is its process's; the child may have another", :forks do

@@ -42,11 +42,8 @@ RSpec.describe "redis+sentinel://" do
 
   it "lets other threads run while the name of the next sentinel is looked up" do
     Dir.mktmpdir do |folder|
-      library = File.join(folder, "slow_resolver.so")
-      source = File.expand_path("../../spec/support/slow_resolver.c", __dir__)
-      expect(system(ENV.fetch("CC", "cc"), "-shared", "-fPIC", source, "-o", library)).to be(true)
       silent = TCPServer.new("127.0.0.1", 0)
-      env = { **Command::NEUTRAL, "LD_PRELOAD" => [ENV.fetch("LD_PRELOAD", nil), library].compact.join(" "), "SLOW_RESOLVER_MS" => "4000" }
+      env = { **Command::NEUTRAL, **slow_resolver(folder, milliseconds: 4000) }
       url = "redis+sentinel://127.0.0.1:#{silent.addr[1]},slow.test:1/jobs"
       output, status = Open3.capture2e(env, *Command::RUBY, File.join(__dir__, "support/looking_up.rb"), url)
       expect(status.success?).to be(true), output

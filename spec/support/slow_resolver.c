@@ -1,6 +1,6 @@
 /*
  * slow_resolver.c - preloaded into a process: a resolver that takes SLOW_RESOLVER_MS for the name "slow.test", and does
- * not know it.
+ * not know it. Until it returns, the pointer for its answer is invalid.
  */
 #define _GNU_SOURCE
 #include <dlfcn.h>
@@ -18,7 +18,10 @@ int getaddrinfo(const char *host, const char *port, const struct addrinfo *hints
     *(void **)&real = dlsym(RTLD_NEXT, "getaddrinfo");
     if (!host || strcmp(host, "slow.test") != 0)
         return real(host, port, hints, found);
-    if (!hints || !(hints->ai_flags & AI_NUMERICHOST))
-        poll(NULL, 0, ms ? atoi(ms) : 0);
+    if (hints && hints->ai_flags & AI_NUMERICHOST)
+        return EAI_NONAME;
+    *found = (struct addrinfo *)1;
+    poll(NULL, 0, ms ? atoi(ms) : 0);
+    *found = NULL;
     return EAI_NONAME;
 }

@@ -81,6 +81,14 @@ module JobsHelper
     REDIS.call("ACL", "DELUSER", "limited")
   end
 
+  # The environment of a process that looks up the name "slow.test" for that long, in vain.
+  def slow_resolver(folder, milliseconds:)
+    library = File.join(folder, "slow_resolver.so")
+    source = File.expand_path("../../../spec/support/slow_resolver.c", __dir__)
+    system(ENV.fetch("CC", "cc"), "-shared", "-fPIC", source, "-o", library) or raise "#{source} is not compiled"
+    { "LD_PRELOAD" => [ENV.fetch("LD_PRELOAD", nil), library].compact.join(" "), "SLOW_RESOLVER_MS" => milliseconds.to_s }
+  end
+
   def log = @log.string
   def now = Time.now.to_f
 end

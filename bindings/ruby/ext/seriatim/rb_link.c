@@ -1,10 +1,11 @@
 /* rb_link.c - Seriatim::Native::Link: one connection that pushes and asks, waited for by the interpreter. */
 #include "rb_link.h"
 
+/* In a child of fork(2), a link that a thread of the parent was changing may be half changed: it is left alone. */
 static void link_free(void *data)
 {
     srb_link *box = data;
-    if (box->link)
+    if (box->link && !box->stepping)
         seriatim_link_free(box->link);
     xfree(box);
 }
@@ -81,10 +82,13 @@ static void *link_step_unlocked(void *arg)
 /* The resolver blocks: a step that may ask it goes without the interpreter's lock. */
 static void link_step(link_drive *drive)
 {
-    if (srt_link_may_resolve(drive->box->link))
-        rb_thread_call_without_gvl(link_step_unlocked, drive, RUBY_UBF_IO, NULL);
-    else
+    if (srt_link_may_resolve(drive->box->link)) {
+        drive->box->stepping = 1;
+        rb_thread_call_without_gvl(link_step_unlocked, drive, RUBY_UBF_IO, NULL); /* may raise */
+        drive->box->stepping = 0;
+    } else {
         link_step_unlocked(drive);
+    }
 }
 
 static int link_patience_ms(const link_drive *drive)
@@ -124,7 +128,7 @@ static VALUE link_drive_body(VALUE arg)
 static VALUE link_drive_ensure(VALUE arg)
 {
     link_drive *drive = (link_drive *)arg;
-    drive->box->busy = 0;
+    drive->box->busy = drive->box->stepping = 0;
     if (!drive->done)
         seriatim_link_reset(drive->box->link);
     return Qnil;

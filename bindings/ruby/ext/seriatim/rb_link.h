@@ -7,6 +7,7 @@
 typedef struct srb_link {
     seriatim_link *link; /* NULL: closed */
     int busy;            /* someone waits for an answer */
+    int stepping;        /* a thread changes the link without the interpreter's lock */
 } srb_link;
 
 /* The link, which nobody else is using; raises. */
