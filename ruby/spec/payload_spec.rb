@@ -25,6 +25,16 @@ RSpec.describe "payloads" do
       it("refuses #{value.inspect[0, 40]}") { expect { native.dump(value, "p") }.to raise_error(Seriatim::Invalid, message) }
     end
 
+    {
+      "UTF-16LE that ends in the middle of a character" => "ab".encode("UTF-16LE").byteslice(0, 3), "a byte that Windows-1252 lacks" => "\xC3\x81".dup.force_encoding("Windows-1252"),
+      "a lone surrogate" => "\xD8\x80".dup.force_encoding("UTF-16BE"), "an encoding that Ruby cannot convert" => "a+AOk-".dup.force_encoding("UTF-7")
+    }.each do |name, text|
+      it "refuses #{name}, whose bytes are also UTF-8" do
+        expect { native.dump([text], "p") }.to raise_error(Seriatim::Invalid, "p[0]: a string must be valid UTF-8")
+        expect { native.dump({ text => 1 }, "p") }.to raise_error(Seriatim::Invalid, "p: a key must be valid UTF-8")
+      end
+    end
+
     it "reads back what it wrote" do
       value = { "a" => [1, -2.5, nil, true, "é"], "b" => { "c" => [] }, "" => 2**63 - 1 }
       expect(native.load(native.dump(value, "p"))).to eq(value)

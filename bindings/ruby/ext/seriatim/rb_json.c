@@ -10,13 +10,17 @@
 
 static int json_write(srb_json_writer *d, VALUE value);
 
-/* The text's bytes as UTF-8 where its encoding can be converted; whatever cannot is left for the writer to refuse. */
+/*
+ * The text as UTF-8, or nil: it cannot be converted. What is UTF-8, ASCII or binary stays as it is, for the writer to
+ * check.
+ */
 static VALUE json_utf8(VALUE text)
 {
     int index = ENCODING_GET(text);
     if (index == rb_utf8_encindex() || index == rb_usascii_encindex() || index == rb_ascii8bit_encindex())
         return text;
-    return rb_str_conv_enc(text, rb_enc_from_index(index), rb_utf8_encoding());
+    text = rb_str_conv_enc(text, rb_enc_from_index(index), rb_utf8_encoding());
+    return ENCODING_GET(text) == rb_utf8_encindex() ? text : Qnil; /* it is the same one after an error */
 }
 
 /* Nothing is written of a value that no rule covers; the path then still ends at it. */
@@ -25,6 +29,11 @@ static int json_refuse(srb_json_writer *d, VALUE rule)
     if (NIL_P(d->refused))
         d->refused = rule;
     return 0;
+}
+
+static int json_refuse_text(srb_json_writer *d, const char *rule)
+{
+    return json_refuse(d, rb_utf8_str_new_cstr(rule));
 }
 
 static int json_refuse_class(srb_json_writer *d, VALUE value, const char *rule)
@@ -41,6 +50,10 @@ static int json_write_member(VALUE key, VALUE value, VALUE arg)
         return ST_STOP;
     }
     text = json_utf8(text);
+    if (NIL_P(text)) {
+        json_refuse_text(d, "a key must be valid UTF-8");
+        return ST_STOP;
+    }
     if (srt_json_key(&d->writer, RSTRING_PTR(text), (size_t)RSTRING_LEN(text)) != SERIATIM_OK)
         return ST_STOP;
     RB_GC_GUARD(text);
@@ -72,6 +85,8 @@ static int json_write_text(srb_json_writer *d, VALUE text)
 {
     int status;
     text = json_utf8(text);
+    if (NIL_P(text))
+        return json_refuse_text(d, "a string must be valid UTF-8");
     status = srt_json_string(&d->writer, RSTRING_PTR(text), (size_t)RSTRING_LEN(text));
     RB_GC_GUARD(text);
     return status == SERIATIM_OK;
@@ -83,7 +98,7 @@ static int json_write_bignum(srb_json_writer *d, VALUE value)
     int sign = rb_integer_pack(value, &word, 1, sizeof word, 0,
                                INTEGER_PACK_NATIVE_BYTE_ORDER | INTEGER_PACK_2COMP | INTEGER_PACK_LSWORD_FIRST);
     if (sign < -1 || sign > 1 || (sign > 0) != (word >= 0))
-        return json_refuse(d, rb_utf8_str_new_cstr("Integer must be from -2^63 to 2^63-1"));
+        return json_refuse_text(d, "Integer must be from -2^63 to 2^63-1");
     return srt_json_int(&d->writer, word) == SERIATIM_OK;
 }
 
