@@ -87,10 +87,9 @@ static VALUE private_started(VALUE self)
     return srt_private_redis_started(private_of(self)) ? Qtrue : Qfalse;
 }
 
-static void *private_release_unlocked(void *redis)
+static void private_release_native(void *redis)
 {
     srt_private_redis_release(redis);
-    return NULL;
 }
 
 static VALUE private_release(VALUE self)
@@ -98,7 +97,7 @@ static VALUE private_release(VALUE self)
     private_box *box = rb_check_typeddata(self, &private_type);
     srt_private_redis *redis = box->redis;
     box->redis = NULL;
-    rb_thread_call_without_gvl(private_release_unlocked, redis, NULL, NULL);
+    srb_without_lock(private_release_native, redis);
     return Qnil;
 }
 

@@ -619,10 +619,9 @@ static VALUE runner_wait_readable(VALUE argument)
     return Qnil;
 }
 
-static void *runner_free_unlocked(void *runner)
+static void runner_free_native(void *runner)
 {
     seriatim_runner_free(runner);
-    return NULL;
 }
 
 /* Ends a closed runner, unless threads still wait for its descriptors. */
@@ -632,7 +631,7 @@ static void runner_end(runner_box *box)
     if (!box->closed || box->waiting || !runner_lives(box))
         return;
     box->runner = NULL;
-    rb_thread_call_without_gvl(runner_free_unlocked, runner, NULL, NULL);
+    srb_without_lock(runner_free_native, runner);
 }
 
 /* Unless the runner was left behind by a fork in the meantime. */

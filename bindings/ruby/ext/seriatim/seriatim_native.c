@@ -91,6 +91,28 @@ void srb_wait(int fd, int wants, int timeout_ms)
     rb_wait_for_single_fd(fd, events ? events : RB_WAITFD_IN, timeout_ms < 0 ? NULL : &limit);
 }
 
+typedef struct native_call {
+    void (*f)(void *);
+    void *p;
+    int done;
+} native_call;
+
+static void *native_call_unlocked(void *arg)
+{
+    native_call *call = arg;
+    call->f(call->p);
+    call->done = 1;
+    return NULL;
+}
+
+void srb_without_lock(void (*f)(void *), void *p)
+{
+    native_call call = {f, p, 0};
+    rb_nogvl(native_call_unlocked, &call, NULL, NULL, RB_NOGVL_INTR_FAIL);
+    if (!call.done)
+        native_call_unlocked(&call);
+}
+
 static VALUE native_version(VALUE self)
 {
     (void)self;

@@ -64,6 +64,12 @@ void srb_json_close(srb_json_reader *reader);
 /* Waits, at most timeout_ms, for fd (-1: none) to become ready for SERIATIM_WANT_* bits. May raise. */
 void srb_wait(int fd, int wants, int timeout_ms);
 
+/*
+ * Calls f(p) without the interpreter's lock; with it while an interrupt of the thread is pending, which stays so.
+ * Raises nothing: for what must be done.
+ */
+void srb_without_lock(void (*f)(void *), void *p);
+
 /* [id, fence, retry_count, perform_in, error or nil, [[bytes, score, context or nil], ...], payload_total] */
 VALUE srb_claimed(const seriatim_claimed *job);
 
