@@ -65,13 +65,14 @@ RSpec.describe "threads that wait for jobs", limit: Figures.count(240, 600) do
 
   it "F23 the interpreter ends soon, with its exit code, while threads wait and run; no job is charged", :slow do
     codes = { "exit" => "7", "raise" => "1", "abort" => "1", "return" => "0", "exit in a thread" => "7",
-              "the end of the main thread" => "0", "exit at exit" => "7", "an unhandled TERM" => "TERM" }
-    count = Figures.count(16, 200)
+              "the end of the main thread" => "0", "exit at exit" => "7", "an unhandled TERM" => "TERM", "an interrupted stop" => "7" }
+    count = Figures.count(18, 200)
     output, status = Open3.capture2e(Command::NEUTRAL, "timeout", Figures.count("220", "500"), *Command::RUBY, script("ending.rb"), REDIS.url, "unix://#{@deaf.path}",
                                      count.to_s, File.join(@folder, "began"))
     expect(status.exitstatus).to eq(0), output
     ends = output.lines(chomp: true).map { |line| line.split(",") }
     expect(ends.map { |name, _, code| [name, code] }.uniq).to match_array(codes.to_a)
+    expect(ends.filter_map { |name, *, handed_back| name unless handed_back == "true" }).to eq([])
     times = ends.map { |_, seconds, _| seconds.to_f * 1000 }.sort
     expect(times[times.size / 2]).to be < 10_000 # a wait for Redis takes 15,000
     expect(worker("Ending", shards_count: 2).metrics).to include(failed: 0, refused: 0)

@@ -120,10 +120,10 @@ module Seriatim
       true # in a child that a job forked
     end
 
-    # The process ends without a stop: hands back what runs, as far as Redis takes it soon enough.
+    # The process ends without a stop, or its stop was interrupted: hands back what runs, as far as Redis takes it soon enough.
     # @api private
     def leave
-      return if @stopping || forked?
+      return if forked? || !@clean.nil?
 
       @stopping = true
       @runner.stop
