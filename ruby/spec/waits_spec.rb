@@ -78,4 +78,25 @@ RSpec.describe "threads that wait for jobs", limit: Figures.count(240, 600) do
     expect(worker("Ending", shards_count: 2).metrics).to include(failed: 0, refused: 0)
     Figures.note("F23", "ends of the interpreter, exit codes kept", format("%d, p50 %.0f ms, longest %.0f ms", count, times[times.size / 2], times.last))
   end
+
+  %w[exit stop].each do |way|
+    it "F23 the interpreter ends soon by #{way} while Redis is away and its server looks up a name" do
+      redis = RedisServer.new("--port", (port = RedisServer.free_port).to_s)
+      from = File.join(@folder, "from")
+      environment = { **Command::NEUTRAL, **slow_resolver(@folder, milliseconds: 60_000), "SLOW_RESOLVER_FROM" => from }
+      IO.popen(environment, [*Command::RUBY, script("looked_up.rb"), "redis://slow.test:#{port}", way], "r+") do |io|
+        expect(io.gets).to eq("started\n")
+        FileUtils.touch(from)
+        redis.stop
+        eventually { !File.exist?(from) }
+        began = monotonic
+        io.puts
+        expect(io.read).to eq("")
+        expect(monotonic - began).to be < 30 # 1 s by exit and 6 s by stop on a quiet machine
+      end
+      expect($?.exitstatus).to eq(7)
+    ensure
+      redis&.remove
+    end
+  end
 end
