@@ -33,6 +33,8 @@ typedef struct slu_thread {
     char trace[TRACE_SIZE];
     size_t trace_len;
     /* The thread's alone: */
+    lua_Hook hook; /* of the state; trace_hook stands in for it */
+    int hook_mask, hook_count;
     slu_value *values;
     size_t value_count;
     slu_memory memory;
@@ -115,11 +117,24 @@ void slu_thread_answer(lua_State *L)
     pthread_mutex_unlock(&t->lock);
 }
 
+/* Called once: the hook that was there before comes back. */
 static void trace_hook(lua_State *L, lua_Debug *ar)
 {
+    const slu_thread *t = pthread_getspecific(thread_key);
     (void)ar;
-    lua_sethook(L, NULL, 0, 0);
+    lua_sethook(L, t->hook, t->hook_mask, t->hook_count);
     slu_thread_answer(L);
+}
+
+/* A second signal may come before trace_hook was called. */
+static void trace_keep_hook(slu_thread *t)
+{
+    lua_State *L = t->state;
+    if (lua_gethook(L) == trace_hook)
+        return;
+    t->hook = lua_gethook(L);
+    t->hook_mask = lua_gethookmask(L);
+    t->hook_count = lua_gethookcount(L);
 }
 
 /* In the thread that was asked: lua_sethook may be called in a handler. What waits in poll answers by itself. */
@@ -128,8 +143,10 @@ static void trace_on_signal(int number)
     int code = errno;
     slu_thread *t = pthread_getspecific(thread_key);
     (void)number;
-    if (t && t->state)
+    if (t && t->state) {
+        trace_keep_hook(t);
         lua_sethook(t->state, trace_hook, LUA_MASKCALL | LUA_MASKRET | LUA_MASKCOUNT, 1);
+    }
     errno = code;
 }
 

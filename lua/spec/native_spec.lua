@@ -864,6 +864,32 @@ describe("a thread", function()
     assert.equal(true, thread:join(60))
   end)
 
+  it("keeps its debug hook when it gives its backtrace", function()
+    local name = os.tmpname()
+    local thread = assert(native.thread([[
+      if jit then
+        jit.off() -- compiled code calls no hook
+      end
+      local counted = 0
+      debug.sethook(function() counted = counted + 1 end, "", 100)
+      local function busy()
+        for i = 1, 10000 do
+          tostring(i)
+        end
+      end
+      repeat
+        busy()
+        local file = io.open(...)
+      until not file or not file:close()
+      local before = counted
+      busy()
+      assert(counted > before)
+    ]], "=hooked", name))
+    eventually(function() return thread:traceback(1):find("hooked:%d+: in") end)
+    assert(os.remove(name))
+    assert.same({ n = 2, true, nil }, { n = 2, thread:join(60) })
+  end)
+
   it("frees and reuses values of every size without mixing them", function()
     local thread = assert(native.thread([[
       local kept = {}
