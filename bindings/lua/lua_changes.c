@@ -126,7 +126,7 @@ int slu_deliveries_withdraw(lua_State *L)
 
 static int change_push(lua_State *L)
 {
-    const slu_change *change = lua_touserdata(L, 1);
+    const slu_change *change = *(slu_change **)lua_touserdata(L, 1);
     slu_push_int(L, change->number);
     slu_push_int(L, (int64_t)change->worker);
     if (change->text)
@@ -156,17 +156,21 @@ static slu_change *change_after(const slu_source *source, int64_t number)
 int slu_deliveries_change(lua_State *L)
 {
     int64_t number = slu_int64(L, 2, "number");
-    slu_source *source = slu_source_inside(L);
+    slu_source *source;
     slu_change *change;
     int failed = 0;
     lua_settop(L, 2);
+    slu_prepare(L, change_push, &change);
+    source = slu_source_inside(L);
     if (!source)
         return 0;
     pthread_mutex_lock(&source->lock);
     change = change_after(source, number);
     if (change)
-        failed = slu_protect(L, change_push, change); /* memory may be short */
+        failed = slu_protect(L); /* memory may be short */
     pthread_mutex_unlock(&source->lock);
     slu_source_leave(source);
-    return failed ? lua_error(L) : lua_gettop(L) - 2;
+    if (failed)
+        return lua_error(L);
+    return change ? lua_gettop(L) - 2 : 0;
 }

@@ -64,11 +64,17 @@ static int delivery_gc(lua_State *L)
     return 0;
 }
 
+/* 0: it is settled, or its source is closed. */
+static int delivery_enter(const slu_delivery *self)
+{
+    return self->delivery && slu_source_enter(self->source);
+}
+
 /* The delivery, not settled yet, inside its source; NULL: return delivery_closed. */
 static slu_delivery *delivery_inside(lua_State *L)
 {
     slu_delivery *self = luaL_checkudata(L, 1, SLU_DELIVERY);
-    return self->delivery && slu_source_enter(self->source) ? self : NULL;
+    return delivery_enter(self) ? self : NULL;
 }
 
 static int delivery_closed(lua_State *L)
@@ -101,13 +107,18 @@ typedef struct delivery_view {
     size_t place;
 } delivery_view;
 
-/* Calls f under protection and leaves; its results are what was pushed. */
+/* Calls f under protection, inside the source; its results are what was pushed. -1: return delivery_closed. */
 static int delivery_read(lua_State *L, slu_delivery *self, size_t place, lua_CFunction f)
 {
     delivery_view view = {self, place};
     int top = lua_gettop(L), status;
+    slu_prepare(L, f, &view);
+    if (!delivery_enter(self)) {
+        lua_settop(L, top);
+        return -1;
+    }
     self->reading++;
-    status = slu_protect(L, f, &view);
+    status = slu_protect(L);
     self->reading--;
     slu_source_leave(self->source);
     return status ? lua_error(L) : lua_gettop(L) - top;
@@ -153,8 +164,8 @@ static int delivery_read_job(lua_State *L)
 static int delivery_job(lua_State *L)
 {
     size_t place = delivery_place(L);
-    slu_delivery *self = delivery_inside(L);
-    return self ? delivery_read(L, self, place, delivery_read_job) : delivery_closed(L);
+    int count = delivery_read(L, lua_touserdata(L, 1), place, delivery_read_job);
+    return count < 0 ? delivery_closed(L) : count;
 }
 
 /* Pushes the list of what the payloads of one id say; 0: one of them cannot be read. */
@@ -203,23 +214,23 @@ static int delivery_read_ids(lua_State *L)
 
 int slu_delivery_read(lua_State *L, slu_delivery *self)
 {
-    if (delivery_read(L, self, 0, delivery_read_all) == 0)
+    int count = delivery_read(L, self, 0, delivery_read_all);
+    if (count == 0)
         lua_pushnil(L);
-    return 1;
+    return count < 0 ? 0 : 1;
 }
 
 /* delivery:payloads_by_id() -> {id = {what each payload's JSON says}}; nil when one of them cannot be read */
 static int delivery_payloads_by_id(lua_State *L)
 {
-    slu_delivery *self = delivery_inside(L);
-    return self ? slu_delivery_read(L, self) : delivery_closed(L);
+    return slu_delivery_read(L, luaL_checkudata(L, 1, SLU_DELIVERY)) ? 1 : delivery_closed(L);
 }
 
 /* delivery:ids() -> {ids} */
 static int delivery_ids(lua_State *L)
 {
-    slu_delivery *self = delivery_inside(L);
-    return self ? delivery_read(L, self, 0, delivery_read_ids) : delivery_closed(L);
+    int count = delivery_read(L, luaL_checkudata(L, 1, SLU_DELIVERY), 0, delivery_read_ids);
+    return count < 0 ? delivery_closed(L) : count;
 }
 
 /* ---- Outcomes -------------------------------------------------------------------------------- */

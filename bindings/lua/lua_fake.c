@@ -46,8 +46,9 @@ static fake_box *fake_of(lua_State *L)
 static int fake_read(lua_State *L, fake_box *self, lua_CFunction f, void *p)
 {
     int top = lua_gettop(L), status;
+    slu_prepare(L, f, p);
     self->link.busy = 1;
-    status = slu_protect(L, f, p);
+    status = slu_protect(L);
     self->link.busy = 0;
     return status ? lua_error(L) : lua_gettop(L) - top;
 }

@@ -83,8 +83,9 @@ int slu_link_result(lua_State *L, slu_link *self, int status)
         return luaL_error(L, "the operation has not ended yet");
     if (status != SERIATIM_OK && status != SERIATIM_REPLICAS && !self->answers) /* too few have it, but it is written */
         return slu_link_fail(L, self, status);
+    slu_prepare(L, link_read, self);
     self->busy = 1;
-    status = slu_protect(L, link_read, self);
+    status = slu_protect(L);
     self->busy = 0;
     return status ? lua_error(L) : lua_gettop(L) - top;
 }
@@ -469,8 +470,8 @@ static void link_run_hook(lua_State *L, slu_link *self, lua_Hook before)
     if (!hook || hook == before)
         return;
     luaL_checkstack(L, 1, "a debug hook");
-    self->busy = 1; /* the hook may run anyone's code */
-    status = luaL_loadstring(L, "return");
+    status = luaL_loadstring(L, "return"); /* in LuaJIT it may raise as slu_prepare does */
+    self->busy = 1;                        /* the hook may run anyone's code */
     if (status == 0)
         status = lua_pcall(L, 0, 0, 0);
     self->busy = 0;

@@ -266,10 +266,8 @@ static int deliveries_advance(lua_State *L)
     if (status != SERIATIM_OK)
         return deliveries_taken(L, source, status, NULL);
     slu_delivery_fill(self, source, delivery);
-    if (self->kind == SERIATIM_RUN && self->worker == worker)
-        return 1 + slu_delivery_read(L, self);
     slu_source_leave(source);
-    return 1;
+    return self->kind == SERIATIM_RUN && self->worker == worker ? 1 + slu_delivery_read(L, self) : 1;
 }
 
 static int deliveries_from(slu_source *source, size_t group, seriatim_shard shard, seriatim_delivery **delivery)

@@ -70,8 +70,8 @@ void slu_delivery_fill(slu_delivery *self, slu_source *source, seriatim_delivery
 /* All ids of what it holds are done: SERIATIM_OK or _NOMEM. Raises nothing. */
 int slu_delivery_done_all(slu_delivery *self);
 /*
- * Inside its source, which it leaves: pushes {id = {what each payload's JSON says}}, or nil where one of them cannot be
- * read; returns 1.
+ * Pushes {id = {what each payload's JSON says}}, or nil where one of them cannot be read; returns 1. 0: it is settled,
+ * or its source is closed.
  */
 int slu_delivery_read(lua_State *L, slu_delivery *self);
 

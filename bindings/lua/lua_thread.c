@@ -274,7 +274,8 @@ static char *thread_run(slu_thread *t, size_t *len)
     if (!L)
         return strdup(text);
     t->state = L;
-    if (slu_protect(L, thread_run_chunk, t)) {
+    slu_prepare(L, thread_run_chunk, t);
+    if (slu_protect(L)) {
         text = lua_tolstring(L, -1, len);
         failure = malloc(*len + 1);
         if (text && failure)

@@ -49,10 +49,14 @@ int slu_true(lua_State *L)
     return 1;
 }
 
-int slu_protect(lua_State *L, lua_CFunction f, void *p)
+void slu_prepare(lua_State *L, lua_CFunction f, void *p)
 {
     lua_pushcfunction(L, f);
     lua_pushlightuserdata(L, p);
+}
+
+int slu_protect(lua_State *L)
+{
     return lua_pcall(L, 1, LUA_MULTRET, 0);
 }
 

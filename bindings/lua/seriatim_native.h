@@ -52,8 +52,13 @@ int slu_failure_of(lua_State *L, const seriatim_error *error);
 int slu_nil_error(lua_State *L, const seriatim_error *error);
 int slu_true(lua_State *L);
 
-/* Calls f with p as its light userdata; what it returns, or its error, is pushed. Returns lua_pcall's. */
-int slu_protect(lua_State *L, lua_CFunction f, void *p);
+/*
+ * Pushes f and p, its light userdata, for slu_protect. In Lua 5.1 and LuaJIT the collector may run, and raise what a
+ * finalizer raises: so before a lock is taken, a source is entered or something is marked as in use.
+ */
+void slu_prepare(lua_State *L, lua_CFunction f, void *p);
+/* Calls what slu_prepare has pushed on top; what it returns, or its error, takes its place. Returns lua_pcall's. */
+int slu_protect(lua_State *L);
 
 /* ---- From Lua: raise where the type is wrong ------------------------------------------------- */
 

@@ -716,6 +716,82 @@ except TimeoutError:
     end)
   end)
 
+  if not has_integers then -- Lua 5.4 only warns of an error of a finalizer
+    it("can be used on after a finalizer of the application has raised inside of a call", function()
+      push { row("a", 1) }
+      local text, code = run(([[
+        local URL, NAMESPACE = %q, %q
+        local native = require "seriatim.native"
+        native.thread("require('seriatim.native').sleep(60) require('seriatim.native').exit(9)", "=limit")
+
+        local raises = false
+        local function finalize()
+          if raises then
+            error("finalizer", 0)
+          end
+        end
+
+        ---The collector stands still while garbage is made, and goes on at the first allocation of the call.
+        local function storm(called, ...)
+          local raised = 0
+          for _ = 1, 2000 do
+            collectgarbage("stop")
+            for _ = 1, 10 do
+              getmetatable(newproxy(true)).__gc = finalize
+            end
+            collectgarbage("restart")
+            raises = true
+            local ran, err = pcall(called, ...)
+            raises = false
+            if not ran then
+              assert(err == "finalizer", err)
+              raised = raised + 1
+            end
+          end
+          assert(raised > 0)
+        end
+
+        local function tasks()
+          local pipe = io.popen("ls /proc/" .. native.getpid() .. "/task | wc -l")
+          local count = tonumber(pipe:read("*a"))
+          pipe:close()
+          return count
+        end
+
+        local settings = { queue_name = "q", shards_count = 1, batch_size = 1000 }
+        local before = tasks()
+        local link = assert(native.link(URL, NAMESPACE, "native-spec", 0))
+        assert(link:layout(link:queue(settings)))
+        assert(link:drive(30) == 1)
+        storm(link.result, link)
+        local fake = native.fake()
+        storm(fake.rows, fake, fake:queue(settings))
+        local runner = assert(native.runner {
+          url = URL, namespace = NAMESPACE, name = "native-spec", id = "finalizers", description = "", lease_ms = 60000, poll_ms = 50,
+          threads = 2, scheduler = 0,
+        })
+        assert(runner:worker(settings, "text") == 0 and runner:start())
+        storm(runner.change, runner, 0)
+        local delivery
+        repeat
+          runner:pulse()
+          delivery = runner:take(0, 0.1)
+        until delivery
+        storm(delivery.ids, delivery)
+        storm(delivery.job, delivery, 1)
+        storm(delivery.payloads_by_id, delivery)
+        delivery:done_all()
+        assert(delivery:settle())
+        runner:close()
+        while tasks() > before do
+          native.sleep(0.01)
+        end
+        native.exit(7)
+      ]]):format(redis.url, NAMESPACE))
+      assert.same({ "", "7" }, { text, code })
+    end)
+  end
+
   describe("memory", function()
     it("does not grow, whenever the collector runs", function()
       local function storm(count)
