@@ -226,6 +226,37 @@ static void test_r_test_2_a_delayed_job_behind_a_run_waits_though_the_clock_is_b
     close_fake(&f);
 }
 
+/* Hands back the id at this place of those that were taken. */
+static int release_at(const fake_fixture *f, size_t place)
+{
+    const seriatim_claimed *job = srt_fake_taken(f->fake, place);
+    srt_fake_outcome outcome = {0};
+    outcome.kind = SRT_FAKE_RELEASE;
+    outcome.id.data = job->id;
+    outcome.id.len = job->id_len;
+    outcome.fence = job->fence;
+    return srt_fake_settle(f->fake, f->queue, &outcome, NOW + HOUR);
+}
+
+static void test_r_test_2_ids_that_are_handed_back_keep_their_order(void **state)
+{
+    static const char *const ids[] = {"8", "3", "5"}; /* of one shard */
+    fake_fixture f = open_fake("merge", "bury");
+    size_t i;
+    (void)state;
+    for (i = 0; i < 3; i++)
+        assert_int_equal(push_job(&f, ids[i], "1", 0), SERIATIM_OK);
+    assert_int_equal(take(&f, NOW), 3);
+    assert_int_equal(push_job(&f, "7", "1", 0), SERIATIM_OK);
+    for (i = 0; i < 3; i++)
+        assert_int_equal(release_at(&f, i), SERIATIM_OK);
+    assert_int_equal(take(&f, NOW + HOUR), 4);
+    for (i = 0; i < 3; i++)
+        assert_memory_equal(srt_fake_taken(f.fake, i)->id, ids[i], 1);
+    assert_memory_equal(srt_fake_taken(f.fake, 3)->id, "7", 1);
+    close_fake(&f);
+}
+
 static void test_r_test_2_clear_ends_runs(void **state)
 {
     fake_fixture f = open_fake("merge", "drop");
@@ -372,6 +403,7 @@ int main(void)
         cmocka_unit_test(test_r_test_2_unreadable_payloads_die_and_the_others_come_again),
         cmocka_unit_test(test_r_test_2_a_job_without_a_time_asks_for_now_though_the_clock_is_behind),
         cmocka_unit_test(test_r_test_2_a_delayed_job_behind_a_run_waits_though_the_clock_is_behind),
+        cmocka_unit_test(test_r_test_2_ids_that_are_handed_back_keep_their_order),
         cmocka_unit_test(test_r_test_2_clear_ends_runs),
         cmocka_unit_test(test_r_test_3_what_a_push_refuses_is_refused_with_the_same_words),
         cmocka_unit_test(test_out_of_memory),

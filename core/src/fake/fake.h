@@ -101,8 +101,8 @@ typedef struct srt_fake_queue {
     const srt_queue *known; /* its settings */
     int64_t tick;           /* the last arrival or fence */
     int64_t now;            /* of the present call */
-    int64_t first_rank, last_rank;
-    size_t scheduled; /* payloads */
+    int64_t last_rank;      /* of a ready id */
+    size_t scheduled;       /* payloads */
     srt_fake_id *buckets[SRT_FAKE_BUCKETS];
     srt_fake_id **ids; /* in the order of their first pushes */
     size_t id_count, id_cap;
@@ -115,8 +115,8 @@ void srt_fake_record_clear(const seriatim_allocator *mem, srt_fake_record *recor
  * NULL): the arrival of the equal payload that it was folded into, or its own.
  */
 int srt_fake_fold(const srt_fake_queue *q, srt_fake_record *record, srt_fake_entry *entry, double *into);
-/* Chooses the place of a waiting record by its due time. */
-void srt_fake_place(srt_fake_queue *q, srt_fake_record *record, int parked);
+/* A waiting record is parked, or comes by its due time. */
+void srt_fake_place(srt_fake_record *record, int parked);
 /* Unites a job that arrives with what its id has. *added: the id had nothing. As srt_fake_fold. */
 int srt_fake_join(srt_fake_queue *q, srt_fake_id *id, const srt_fake_job *job, int *added, double *into);
 /* What was pushed while the id ran becomes its waiting record. */

@@ -97,7 +97,7 @@ static void fake_make_due(const fake_found *found)
         return;
     r->due = found->q->now;
     if (r != &found->id->behind)
-        srt_fake_place(found->q, r, 0);
+        srt_fake_place(r, 0);
 }
 
 static int fake_reschedule(const fake_found *found, int64_t at)

@@ -110,15 +110,9 @@ static int fake_is_due(const srt_fake_queue *q, const srt_fake_record *record)
     return record->due <= (q->now > q->tick ? q->now : q->tick);
 }
 
-void srt_fake_place(srt_fake_queue *q, srt_fake_record *record, int parked)
+void srt_fake_place(srt_fake_record *record, int parked)
 {
-    if (parked) {
-        record->place = SRT_FAKE_PARKED_PLACE;
-    } else if (record->place == SRT_FAKE_READY && fake_is_due(q, record)) {
-        record->rank = --q->first_rank;
-    } else {
-        record->place = SRT_FAKE_DUE;
-    }
+    record->place = parked ? SRT_FAKE_PARKED_PLACE : SRT_FAKE_DUE;
 }
 
 /* A ready job asks for now: its stamp is later while the clock is behind the tick. */
@@ -211,7 +205,10 @@ int srt_fake_put_back(srt_fake_queue *q, srt_fake_id *id, int parked)
     while (n->there && n->entries.count && status == SERIATIM_OK)
         status = srt_fake_fold(q, r, srt_fake_entries_take(&n->entries, 0), NULL);
     srt_fake_record_clear(q->mem, n);
-    srt_fake_place(q, r, parked);
+    /* The ready ids are in the order of their arrivals, and this one is older than those at the end. */
+    if (r->place == SRT_FAKE_READY && fake_is_due(q, r) && r->due > q->now)
+        r->due = q->now;
+    srt_fake_place(r, parked);
     return status;
 }
 
