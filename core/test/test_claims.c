@@ -535,6 +535,36 @@ static void test_a_delayed_job_behind_a_run_waits_though_the_clock_is_behind(voi
     close_queue(&f);
 }
 
+static void test_perform_all_jobs_now_makes_ids_due_though_the_clock_is_behind(void **state)
+{
+    fixture f = open_queue(1, "merge");
+    char run[64];
+    (void)state;
+    push(&f, "a", "x", none);
+    acquire(&f, "n1");
+    assert_int_equal(claim(&f, "1", run), 1);
+    put_clock_behind();
+    push_later(&f, "a", "y", 900); /* behind the run */
+    push_later(&f, "delayed", "x", 900);
+    assert_int_equal(act(&f, SERIATIM_PERFORM_ALL_JOBS_NOW), 2);
+    settle_done(&f, "a", run);
+    assert_int_equal(claim(&f, "10", NULL), 2);
+    assert_int_equal(findings(&f, 0), 0);
+    close_queue(&f);
+}
+
+static void test_perform_all_failed_jobs_now_makes_ids_due_though_the_clock_is_behind(void **state)
+{
+    fixture f = open_queue(1, "merge");
+    (void)state;
+    push_failed(&f, "failed", "x", 3, 900);
+    acquire(&f, "n1");
+    put_clock_behind();
+    assert_int_equal(act(&f, SERIATIM_PERFORM_ALL_FAILED_JOBS_NOW), 1);
+    assert_int_equal(claim(&f, "10", NULL), 1);
+    close_queue(&f);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -560,6 +590,8 @@ int main(void)
         cmocka_unit_test(test_a_job_without_a_time_asks_for_now_though_the_clock_is_behind),
         cmocka_unit_test(test_a_job_behind_a_run_asks_for_now_though_the_clock_is_behind),
         cmocka_unit_test(test_a_delayed_job_behind_a_run_waits_though_the_clock_is_behind),
+        cmocka_unit_test(test_perform_all_jobs_now_makes_ids_due_though_the_clock_is_behind),
+        cmocka_unit_test(test_perform_all_failed_jobs_now_makes_ids_due_though_the_clock_is_behind),
     };
     return cmocka_run_group_tests(tests, start_server, stop_server);
 }

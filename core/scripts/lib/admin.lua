@@ -96,13 +96,14 @@ local function perform_at(time, store, id, r)
 end
 
 -- The end of an action that makes ids due: those of these records that are due later and, if `accepts` is given, that it accepts
--- become due when the action began. Returns the answer of the slice.
+-- become due when the action began, and not later than now: `began` is a tick, which is ahead of a clock that was set back. Returns the
+-- answer of the slice.
 local function perform_slice(began, store, records, following, accepts)
   local changed = 0
   open_for_writing()
   for id, r in pairs(records) do
     if is_due_later(r) and (not accepts or accepts(r)) then
-      perform_at(began, store, id, r)
+      perform_at(min(began, now), store, id, r)
       note(id, EVENT_DUE_NOW)
       changed = changed + 1
     end
