@@ -50,6 +50,30 @@ static void test_delete_ends_though_payloads_are_scheduled_meanwhile(void **stat
     close_queue(&f);
 }
 
+/*
+ * An action whose layout changes between two calls begins anew, and then finds what the first call left of an id that
+ * it has counted.
+ */
+static void test_delete_counts_an_id_once_though_it_begins_anew(void **state)
+{
+    fixture f = open_queue(1, "merge");
+    redisReply *reply;
+    int i;
+    (void)state;
+    done(&f, seriatim_push_begin(f.client, f.queue));
+    for (i = 0; i < 600; i++)
+        add_scheduled(&f, "x", "p", 1, 1000 + i);
+    done(&f, seriatim_push_send(f.client));
+    reply = SCRIPT(delete, "", "", "merge", "x");
+    assert_int_equal(reply->element[2]->integer, 1);
+    assert_string_equal(reply->element[1]->str, "more");
+    freeReplyObject(reply);
+    assert_int_equal(act_on(&f, SERIATIM_DELETE, "x"), 0);
+    assert_int_equal(number("EXISTS " PREFIX "sched:x " PREFIX "schedmap:x " PREFIX "scheduled"), 0);
+    assert_int_equal(findings(&f, 0), 0);
+    close_queue(&f);
+}
+
 /* Whoever has read the figures of a shard sees by the state that they are others now. */
 static void test_each_park_changes_the_state(void **state)
 {
@@ -106,6 +130,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_delete_ends_though_payloads_are_scheduled_meanwhile),
+        cmocka_unit_test(test_delete_counts_an_id_once_though_it_begins_anew),
         cmocka_unit_test(test_each_park_changes_the_state),
         cmocka_unit_test(test_r_morgue_3_of_many_dead_payloads_a_queue_that_keeps_one_gets_one),
     };

@@ -3,16 +3,17 @@
 -- and its run will not be put back; what is pushed later stays.
 -- KEYS: the shard's
 -- ARGV: 1 generation, 2 began ('' at first), 3 cursor (unused), 4 fold (unused), 5.. ids, at most 1,000
--- Returns {began, 'more' or '', the number of ids that were there}. A run that was deleted before does not count: if the layout
---   changes during an action, all of its ids are given again. With 'more' the same ids are to be given again, with began: many
---   scheduled payloads of theirs are gone and still stand in the indexes, some 500 of which a call looks at. Behind its time, began
---   then says where the next call goes on: the place of an id, a deliver_at, and how many entries of that deliver_at have been
---   looked at and stay.
+-- Returns {began, 'more' or '', the number of ids that were there}. A run and scheduled payloads that were deleted before do not
+--   count: if the layout changes during an action, all of its ids are given again. With 'more' the same ids are to be given again,
+--   with began: many scheduled payloads of theirs are gone and still stand in the indexes, some 500 of which a call looks at. Behind
+--   its time, began then says where the next call goes on: the place of an id, a deliver_at, and how many entries of that deliver_at
+--   have been looked at and stay.
 local ids, more = chosen(5), ''
 local began, at, from, passed = string.match(ARGV[2], '^(%S+) ?(%d*) ?(%S*) ?(%d*)$')
 began, at, passed = tonumber(began), tonumber(at) or 1, tonumber(passed) or 0
 if not from or from == '' then from = '-inf' end
 local left = 500 -- entries of the indexes that this call may yet look at
+local changed = began
 probe()
 local waiting, behind, runs = look(first, ids), look(second, ids), look_at_runs(ids)
 probe_scheduled(ids)
@@ -54,8 +55,10 @@ local function delete(id)
   elseif r then
     remove(first, id, r)
   end
-  call('UNLINK', SCHEDMAP .. id)
-  was_there = remove_entries(id) or was_there
+  local had_scheduled = call('UNLINK', SCHEDMAP .. id) == 1
+  local removed = remove_entries(id)
+  was_there = was_there or removed and had_scheduled
+  changed = changed or removed or was_there
   if was_there then note(id, EVENT_DELETED) end
   return was_there
 end
@@ -72,10 +75,10 @@ else
   end
 end
 note_delivers()
-if count > 0 or began then
+if changed then
   note_change()
   tell_owner('!')
 end
-began = began or count > 0 and advance() or tick
+began = began or changed and advance() or tick
 save()
 return {format('%.0f', began) .. continued, more, count}
