@@ -160,6 +160,35 @@ static void test_explain_and_drop_know_that_nothing_runs_of_an_id_that_unites(vo
     }
 }
 
+/* Beside one that runs. */
+static void test_queries_list_an_id_that_unites_as_waiting(void **state)
+{
+    fixture f = open_queue(1, "merge");
+    char run[64];
+    (void)state;
+    acquire(&f, "n1");
+    push_many(&f, "hot", 0, 1000);
+    assert_int_equal(claim(&f, "1", run), 1);
+    push_many(&f, "hot", 1000, 1200);
+    settle_failed(&f, "hot", run, "9", "bury");
+    assert_int_equal(count_of("ZCARD", "uniting"), 1);
+    push(&f, "other", "x", none);
+    assert_int_equal(claim(&f, "1", run), 1);
+    assert_string_equal(range(&f, SERIATIM_PROCESSING_DATA, 0, NULL, NULL, 10), "other");
+    assert_string_equal(range(&f, SERIATIM_RANGE_BY_ID, 0, NULL, NULL, 10), "hot");
+    assert_string_equal(fetch(&f, SERIATIM_FETCH, "hot")->state, "waiting");
+    assert_int_equal(fetch(&f, SERIATIM_FETCH, "hot")->payload_total, 1000);
+    assert_false(fetch(&f, SERIATIM_FETCH, "hot")->behind);
+    assert_string_equal(explain(&f, "hot")->job.state, "waiting");
+    assert_int_equal(explain(&f, "hot")->job.payload_total, 1000);
+    assert_int_equal(explain(&f, "hot")->job.fence, 0);
+    assert_int_equal(explain(&f, "hot")->behind.payload_total, 1200);
+    assert_int_equal(act_on(&f, SERIATIM_DELETE, "hot"), 1);
+    push(&f, "hot", "later", none);
+    assert_string_equal(payloads(&f, SERIATIM_FETCH, "hot"), "later");
+    close_queue(&f);
+}
+
 /* Without its entry in `uniting` the id would stay as it is for ever; the repair puts what lay there aside. */
 static void test_check_finds_the_ids_of_a_wrong_key_that_unite(void **state)
 {
@@ -429,6 +458,7 @@ int main(void)
         cmocka_unit_test(test_an_id_unites_in_slices),
         cmocka_unit_test(test_actions_apply_to_an_id_that_unites),
         cmocka_unit_test(test_explain_and_drop_know_that_nothing_runs_of_an_id_that_unites),
+        cmocka_unit_test(test_queries_list_an_id_that_unites_as_waiting),
         cmocka_unit_test(test_check_finds_the_ids_of_a_wrong_key_that_unite),
         cmocka_unit_test(test_undecodable_payloads_are_buried_in_slices),
         cmocka_unit_test(test_undecodable_payloads_of_an_id_that_was_deleted_are_not_buried),

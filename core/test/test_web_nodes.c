@@ -75,6 +75,50 @@ static void test_a_working_queue_shows_its_runs_and_nodes(void **state)
     shows("nothing was claimed");
 }
 
+/* An id of the shard in which "run" runs, with payloads that came before and behind its run. */
+static void push_uniting(const char *id)
+{
+    push_text("Q", id, "before", 1000);
+    REDIS("HSET seriatim:{Q/0}:running %s 0m0", id);
+    REDIS("ZADD seriatim:{Q/0}:uniting 1 %s", id);
+    push_text("Q", id, "meanwhile", 0);
+}
+
+static void test_an_id_that_unites_is_shown_as_waiting(void **state)
+{
+    worker w;
+    (void)state;
+    open_browser();
+    push_text("Q", "run", "x", 0);
+    w = start_worker("Q", 3);
+    w.held = take_one(&w);
+    push_uniting("u");
+    get("/api/v1/running?limit=1");
+    shows("\"more\":false");
+    shows("\"running\":[{\"id\":\"run\",");
+    shows("\"total\":1}");
+    get("/api/v1/queues/Q/records?part=running");
+    shows("\"id\":\"run\"");
+    assert_null(strstr(browser.text, "\"id\":\"u\""));
+    get("/api/v1/queues/Q/records?part=running&by=time&order=desc");
+    assert_null(strstr(browser.text, "\"id\":\"u\""));
+    get("/api/v1/queues/Q/records?part=waiting");
+    shows("\"id\":\"u\"");
+    shows("[[\"before\",");
+    shows("\"state\":\"waiting\"");
+    assert_null(strstr(browser.text, "\"id\":\"run\""));
+    get("/api/v1/search?q=u");
+    assert_string_equal(browser.text, "{\"hits\":[{\"queue\":\"Q\",\"state\":\"waiting\"}]}");
+    get("/api/v1/queues/Q/id?id=u");
+    shows("\"behind\":{\"behind\":true");
+    shows("[[\"meanwhile\",");
+    shows("\"job\":{\"behind\":false,\"fence\":0,");
+    shows("[[\"before\",");
+    shows("a server or a pop is to unite them");
+    assert_null(strstr(browser.text, "\"state\":\"running\""));
+    stop_worker(&w);
+}
+
 static void wait_for_order(const worker *w, int order)
 {
     int i;
@@ -207,6 +251,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_a_working_queue_shows_its_runs_and_nodes),
+        cmocka_unit_test(test_an_id_that_unites_is_shown_as_waiting),
         cmocka_unit_test(test_a_node_shows_memory_and_clock_skew),
         cmocka_unit_test(test_node_descriptions_of_any_form_are_shown),
         cmocka_unit_test(test_a_node_is_quieted_and_stopped),

@@ -50,7 +50,7 @@ end
 local of_part = 0
 for i = 1, #ids do
   local id, record = ids[i], records[i] or (hash and flat[2 * i])
-  local is_other = id == '' or runs[i] or (part == 'waiting' and byte(record) % RECORD_PLACES == PLACE_PARKED)
+  local is_other = runs[i] and not is_uniting(runs[i]) or (part == 'waiting' and byte(record) % RECORD_PLACES == PLACE_PARKED)
   if not is_other then of_part = of_part + 1 end
   if not is_other and sub(id, 1, #prefix) == prefix and (record or what == 'ids') then take(id, record) end
 end

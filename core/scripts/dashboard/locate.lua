@@ -13,8 +13,9 @@ local record, word = call('HGET', prefix .. 'jobs', id), ''
 local RUNNING, CLAIMS = prefix .. 'running', prefix .. 'claims'
 local held = struct.unpack('<d', state, STATE_HELD + 1)
 -- include: runs
-if run_of(id) then
-  word = 'running'
+local run = run_of(id)
+if run then
+  word = is_uniting(run) and 'waiting' or 'running'
 elseif record then
   local kind, due = string.byte(record), (struct.unpack('<d', record, RECORD_DUE + 1))
   local retry = kind >= RECORD_FULL and struct.unpack('<i4', record, RECORD_RETRY + 1) or -1

@@ -8,9 +8,11 @@ local RUNNING, CLAIMS = prefix .. 'running', prefix .. 'claims'
 local held = state and struct.unpack('<d', state, STATE_HELD + 1) or 0
 -- include: runs
 local answer = {state and string.sub(state, STATE_OWNER + 1) or ''}
-local flat, ids, runs = scan_runs('0', ARGV[1])[2], {}, {}
+local most, ids, runs = tonumber(ARGV[1]), {}, {}
+local others = 1 + math.min(1000, call('ZCARD', prefix .. 'uniting')) -- the field '' and ids that are uniting lie among the runs
+local flat = scan_runs('0', most + others)[2]
 for i = 1, #flat, 2 do
-  if flat[i] ~= '' and #ids < tonumber(ARGV[1]) then ids[#ids + 1], runs[#runs + 1] = flat[i], flat[i + 1] end
+  if #ids < most then ids[#ids + 1], runs[#runs + 1] = flat[i], flat[i + 1] end
 end
 local records = ids[1] and call('HMGET', prefix .. 'jobs', unpack(ids)) or ids
 for i = 1, #ids do

@@ -4,5 +4,5 @@
 local function places_to_look(id)
   local run = run_of(id)
   if not run then return {first} end
-  return sub(run, 2, 2) == RUN_UNITING and {second, first} or {second}
+  return is_uniting(run) and {second, first} or {second}
 end

@@ -26,6 +26,9 @@ end
 
 local function run_of(id) return call('HGET', RUNNING, id) or runs_held()[id] end
 
+-- Is it the run of an id that is uniting? Nothing runs of such an id: it waits.
+local function is_uniting(run) return run and string.sub(run, 2, 2) == RUN_UNITING end
+
 -- The runs of ids, in their order; false for an id that does not run.
 local function runs_of(ids)
   local runs = call('HMGET', RUNNING, unpack(ids))
@@ -35,12 +38,16 @@ local function runs_of(ids)
   return runs
 end
 
--- A slice of what runs: {cursor ('0' at the end), {id, run, ...}}, the held ones in the first. One id is '' in an owned shard.
+-- A slice of what runs: {cursor ('0' at the end), {id, run, ...}}, the held ones in the first.
 local function scan_runs(cursor, count)
-  local page = call('HSCAN', RUNNING, cursor, 'COUNT', count)
-  if cursor == '0' then
-    local flat = page[2]
-    for id, run in pairs(runs_held()) do flat[#flat + 1], flat[#flat + 2] = id, run end
+  local page, found = call('HSCAN', RUNNING, cursor, 'COUNT', count), {}
+  local function add(id, run) found[#found + 1], found[#found + 2] = id, run end
+  for i = 1, #page[2], 2 do
+    local id, run = page[2][i], page[2][i + 1]
+    if id ~= '' and not is_uniting(run) then add(id, run) end
   end
-  return page
+  if cursor == '0' then
+    for id, run in pairs(runs_held()) do add(id, run) end
+  end
+  return {page[1], found}
 end

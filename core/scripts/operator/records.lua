@@ -1,7 +1,7 @@
 -- include: prelude keys record runs
--- RECORDS: reads ids with their payloads: what waits, what runs or what is dead.
+-- RECORDS: reads ids with their payloads: what waits, what waits behind a run, what runs or what is dead.
 -- KEYS: the shard's
--- ARGV: 1 generation, 2 part: waiting, running, dead; 3 limit of payloads an id, 4 how many of the first id's the caller has
+-- ARGV: 1 generation, 2 part: waiting (behind a run if there is one), behind, running, dead; 3 limit of payloads an id, 4 how many of the first id's the caller has
 --       already, 5 bytes of payloads an id, 0: any number, 6 bytes within which the first ids of the call get one that is larger,
 --       7.. ids, at most 1,000
 -- Returns {now, looked at, next, id, run or '', behind, count, record, ...}: behind is 1 for what waits while the id runs; count
@@ -34,12 +34,19 @@ local function unspilled(where, id, r)
   return encode(r)
 end
 
+-- Does an id that is uniting come back with payloads that its run had?
+local function comes_back(id, run)
+  local record = call('HGET', JOBS, id)
+  return record and digit_of(run) % RUN_TO_PARK < RUN_DELETED and not empty(read(record))
+end
+
 for i = 1, #ids do
   if bytes >= PORTION_BYTES or payloads >= PORTION or answer[3] > 0 then break end
   local id, where = ids[i], store
   local run = part ~= 'dead' and run_of(id)
-  if run and part == 'waiting' then where = second end
-  local record = (run or part ~= 'running') and call('HGET', where.hash, id)
+  local unites = is_uniting(run)
+  if part == 'behind' or run and part == 'waiting' and not (unites and comes_back(id, run)) then where = second end
+  local record = (part ~= 'running' or run and not unites) and call('HGET', where.hash, id)
   if record then
     local r = read(record)
     local count = r.count or 1

@@ -15,7 +15,8 @@ if part == 'waiting' and flat[1] then
 end
 for i = 1, #flat, 2 do
   local id, record, due, retry = flat[i], flat[i + 1], 0, -1
-  local skip = id == '' or (part == 'waiting' and (runs[(i + 1) / 2] or byte(record) % RECORD_PLACES == PLACE_PARKED))
+  local run = runs[(i + 1) / 2]
+  local skip = part == 'waiting' and (run and not is_uniting(run) or byte(record) % RECORD_PLACES == PLACE_PARKED)
   if not skip then
     if part ~= 'running' then
       due = unpack_struct('<d', record, RECORD_DUE + 1)

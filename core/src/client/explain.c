@@ -293,8 +293,10 @@ static void explain_scheduled(explain_state *e, const char *before)
 /* Its run has ended, and nobody has it. */
 static void explain_unite(explain_state *e)
 {
-    explain_say(e, "its run has ended, and many payloads came meanwhile: a server is to unite them before its next run",
-                "", "");
+    explain_say(
+        e,
+        "its run has ended, and many payloads came meanwhile: a server or a pop is to unite them before its next run",
+        "", "");
     explain_say_owner(e);
     if (e->deletes)
         explain_say(e, "; what ran was deleted and will not come back", "", "");

@@ -248,10 +248,12 @@ int srt_id_within(const srt_id_bound *min, const srt_id_bound *max, const char *
 
 /* ---- Views --------------------------------------------------------------------------------- */
 
-static const char *view_state(const srt_record *record, srt_part part, int64_t now_us, int behind)
+static const char *view_state(const srt_record *record, srt_part part, int64_t now_us, int behind, int unites)
 {
     if (part == SRT_PART_DEAD)
         return "dead";
+    if (unites && !behind)
+        return "waiting";
     if (part == SRT_PART_RUNNING)
         return "running";
     if (!behind && record->place == SRT_PLACE_PARKED)
@@ -266,7 +268,8 @@ static const char *view_state(const srt_record *record, srt_part part, int64_t n
 void srt_record_view(seriatim_record *view, const srt_record *record, srt_part part, int64_t now_us,
                      const srt_token *run)
 {
-    view->state = view_state(record, part, now_us, view->behind);
+    int unites = run && run->len > 2 && run->data[1] == SRT_RUN_UNITING; /* nothing runs of it */
+    view->state = view_state(record, part, now_us, view->behind, unites);
     if (part == SRT_PART_DEAD)
         view->updated_at = (double)record->due_us / 1e6;
     else
@@ -277,7 +280,7 @@ void srt_record_view(seriatim_record *view, const srt_record *record, srt_part p
     view->payloads = record->payloads;
     view->payload_count = record->count;
     view->payload_total = record->count + record->missing;
-    if (part == SRT_PART_RUNNING && run && run->len > 2) {
+    if (part == SRT_PART_RUNNING && run && run->len > 2 && !unites) {
         srt_token fence = {SRT_STRING, 0, run->data + 2, run->len - 2};
         view->fence = srt_token_int(&fence);
     }

@@ -75,6 +75,7 @@ int srt_operator_is_never(const srt_token *us); /* a time that no shard will see
 /* Beside the public kinds of a query: running ids, in this order. */
 #define SRT_FETCH_RUNNING SERIATIM_QUERIES_COUNT
 #define SRT_FETCH_WAITING (SRT_FETCH_RUNNING + 1) /* SERIATIM_FETCH without scheduled payloads */
+#define SRT_FETCH_BEHIND (SRT_FETCH_RUNNING + 2)  /* what waits behind runs */
 /*
  * seriatim_query_begin without its checks; after (may be NULL): only what comes behind that key and id, for queries by
  * number; most_bytes: about how many bytes of payloads are read in all, 0: any number. Where they are large a record

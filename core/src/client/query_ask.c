@@ -130,7 +130,7 @@ int srt_query_ask_records(seriatim_client *c, query_state *q, size_t first, size
     size_t i;
     if (!r)
         return SERIATIM_NOMEM;
-    srt_request_text(r, words[srt_query_part_of(q)]);
+    srt_request_text(r, q->kind == SRT_FETCH_BEHIND ? "behind" : words[srt_query_part_of(q)]);
     srt_request_int(r, (int64_t)q->payload_limit);
     srt_request_int(r, from);
     query_add_bytes(r, q, n);

@@ -217,13 +217,13 @@ static int pages_read_scheduled(seriatim_client *c, srt_web *w, pages_id *page)
 static int pages_read_records(seriatim_client *c, srt_web *w, pages_id *page)
 {
     const seriatim_explanation *told = &page->told;
-    int runs = strcmp(told->job.state, "running") == 0, kinds[3] = {0, SERIATIM_FETCH, SERIATIM_MORGUE_FETCH};
+    int runs = strcmp(told->job.state, "running") == 0, kinds[3] = {0, SRT_FETCH_BEHIND, SERIATIM_MORGUE_FETCH};
     int wanted[3];
     srt_target target = {NULL, 0, 0, 0};
     size_t count;
     kinds[0] = runs ? SRT_FETCH_RUNNING : SERIATIM_FETCH;
     wanted[0] = pages_is_there(&told->job);
-    wanted[1] = runs && pages_is_there(&told->behind);
+    wanted[1] = pages_is_there(&told->behind);
     wanted[2] = pages_is_there(&told->dead);
     target.id = page->id.data;
     target.len = page->id.len;
@@ -231,7 +231,7 @@ static int pages_read_records(seriatim_client *c, srt_web *w, pages_id *page)
         int at = w->step - ID_JOB;
         if (at >= 0) {
             const seriatim_record *records = wanted[at] ? srt_query_keep(c, &w->memory, &count) : NULL;
-            if (records && count)
+            if (records && count && records->behind == (at == ID_BEHIND - ID_JOB))
                 page->records[at] = records;
         }
         if (at + 1 < 3 && wanted[at + 1])
