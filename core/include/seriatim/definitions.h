@@ -57,8 +57,8 @@
     X(RESCHEDULE, reschedule, HANDLE_AT, OPERATOR) /* Gives a payload that is scheduled, or waits and was never delivered, another deliver_at; one in the past means now. False: it is being delivered, was delivered, is dead or no longer there, or a run of its id failed, was snoozed or had a checkpoint. */ \
     X(DROP_PAYLOAD, drop_payload, PAYLOAD, ADMIN) /* Deletes one payload of a waiting or parked id, of equal ones the one with the lowest score; the id goes with its last one. Of a running id, one that waits behind the run. Returns 1, or 0 if no payload of the id is equal. */ \
     X(MORGUE_DROP_PAYLOAD, morgue_drop_payload, PAYLOAD, ADMIN) /* Deletes one payload of a dead id. Returns 1, or 0 if no payload of the id is equal. */ \
-    X(PAUSE, pause, NOTHING, OPERATOR) /* Stops claims of the queue until resume; running jobs go on. Returns the number of shards. */ \
-    X(RESUME, resume, NOTHING, OPERATOR) /* Undoes pause. Returns the number of shards. */ \
+    X(PAUSE, pause, NOTHING, OPERATOR) /* Stops claims of the queue until resume; running jobs go on. Returns how many shards were not paused before. */ \
+    X(RESUME, resume, NOTHING, OPERATOR) /* Undoes pause. Returns how many shards were paused. */ \
     X(RESHARD, reshard, SHARDS, ADMIN) /* Gives the queue another number of shards: its servers move its ids while it is in use, and the metrics say how far they are. Returns 1, or 0 if the queue has this number already or its ids are on their way to it. */ \
     X(IMPORT, import, RECORD, NONE) /* Adds payloads that another queue system held of one id, with their scores, time, retry_count and error, as waiting or dead. Returns 1, or 2 if this record was added before. */ \
     X(DELETE_QUEUE, delete_queue, QUEUE, NONE) /* Deletes the queue itself: layout, settings and, if its name is given, the ids that it holds. Refused while a node serves it. Returns 1. */

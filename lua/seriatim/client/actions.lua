@@ -216,14 +216,14 @@ function Actions:morgue_drop_payload(id, payload)
   return act_on_payload(self, "morgue_drop_payload", id, payload)
 end
 
----Stops claims of the queue until resume; running jobs go on. Returns the number of shards.
+---Stops claims of the queue until resume; running jobs go on. Returns how many shards were not paused before.
 ---@return integer?
 ---@return seriatim.Error? err
 function Actions:pause()
   return act(self, "pause")
 end
 
----Undoes pause. Returns the number of shards.
+---Undoes pause. Returns how many shards were paused.
 ---@return integer?
 ---@return seriatim.Error? err
 function Actions:resume()

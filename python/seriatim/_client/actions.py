@@ -108,11 +108,11 @@ class Actions:
         return self._act_on_payload("morgue_drop_payload", id, payload)
 
     def pause(self) -> int:
-        """Stops claims of the queue until resume; running jobs go on. Returns the number of shards."""
+        """Stops claims of the queue until resume; running jobs go on. Returns how many shards were not paused before."""
         return self._act("pause")
 
     def resume(self) -> int:
-        """Undoes pause. Returns the number of shards."""
+        """Undoes pause. Returns how many shards were paused."""
         return self._act("resume")
 
     def reshard(self, shards: int) -> int:

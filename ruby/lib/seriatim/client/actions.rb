@@ -86,11 +86,11 @@ module Seriatim
     # @return [Integer]
     def morgue_drop_payload(id, payload) = act_on_payload("morgue_drop_payload", id, payload)
 
-    # Stops claims of the queue until resume; running jobs go on. Returns the number of shards.
+    # Stops claims of the queue until resume; running jobs go on. Returns how many shards were not paused before.
     # @return [Integer]
     def pause = act("pause")
 
-    # Undoes pause. Returns the number of shards.
+    # Undoes pause. Returns how many shards were paused.
     # @return [Integer]
     def resume = act("resume")
 
