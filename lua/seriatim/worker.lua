@@ -36,8 +36,8 @@ worker.all = {}
 ---@field perform nil|fun(payloads_by_id: table<string, any[]>, batch: seriatim.Batch)
 ---@field retry_in nil|fun(count: integer): number  seconds until the next run after the (count + 1)-th failure in a row
 ---called for jobs whose retries are used up, for payloads that the codec could not read (as their bytes), and for ids that
----kill_all_failed_jobs has buried; at most 100 a call. Called at least once: again, in another process, if this one dies before
----the call has returned or raised
+---kill or kill_all_failed_jobs has buried; at most 100 a call. Called at least once: again, in another process, if this one dies
+---before the call has returned or raised
 ---@field retries_exhausted nil|fun(jobs: seriatim.ExhaustedJob[])
 ---@field perform_async nil|fun(worker: seriatim.Worker, jobs: table[], options: seriatim.PushOptions?): seriatim.PushResult?, seriatim.Error?
 

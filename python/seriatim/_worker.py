@@ -177,8 +177,8 @@ class Worker(WorkerSettings, metaclass=WorkerType):
     def retries_exhausted(self, jobs: list[Any]) -> Awaitable[None] | None:
         """
         Called for jobs whose retries are used up, each an ExhaustedJob, for payloads that the codec could not read (as their
-        bytes), and for ids that kill_all_failed_jobs has buried; at most 100 a call. Called at least once: again, in another
-        process, if this one dies before the call has returned or raised.
+        bytes), and for ids that kill or kill_all_failed_jobs has buried; at most 100 a call. Called at least once: again, in
+        another process, if this one dies before the call has returned or raised.
         """
         return None
 

@@ -100,8 +100,8 @@ module Seriatim
     def retry_in(count) = Native.back_off(count).to_i
 
     # Called for jobs whose retries are used up, for payloads that the codec could not read (as their bytes), and for ids
-    # that kill_all_failed_jobs has buried; at most 100 a call. Called at least once: again, in another process, if this
-    # one dies before the call has returned or raised.
+    # that kill or kill_all_failed_jobs has buried; at most 100 a call. Called at least once: again, in another process,
+    # if this one dies before the call has returned or raised.
     # @param jobs [Array<Hash>] {id:, payloads: [[payload, score]], payloads_count:, error:}; payloads are the first
     #   ones, up to some 256 KiB, of payloads_count
     def retries_exhausted(jobs); end
