@@ -49,8 +49,8 @@
     X(DELETE_ALL_FAILED_JOBS, delete_all_failed_jobs, NOTHING, ADMIN) /* Deletes all waiting ids that failed before. */ \
     X(KILL, kill, IDS, NONE) /* Moves waiting ids that failed before to the morgue; the others stay. */ \
     X(KILL_ALL_FAILED_JOBS, kill_all_failed_jobs, NOTHING, ADMIN) /* Moves all waiting ids that failed before to the morgue. */ \
-    X(MORGUE_QUEUE_UP, morgue_queue_up, IDS, OPERATOR) /* Moves dead ids back to the waiting ones, due now. */ \
-    X(MORGUE_QUEUE_UP_ALL_JOBS, morgue_queue_up_all_jobs, NOTHING, OPERATOR) /* Moves all dead ids back to the waiting ones, due now. */ \
+    X(MORGUE_QUEUE_UP, morgue_queue_up, IDS, OPERATOR) /* Moves dead ids back to the waiting ones, due now; a parked id stays parked. */ \
+    X(MORGUE_QUEUE_UP_ALL_JOBS, morgue_queue_up_all_jobs, NOTHING, OPERATOR) /* Moves all dead ids back to the waiting ones, due now; a parked id stays parked. */ \
     X(MORGUE_DELETE, morgue_delete, IDS, ADMIN) /* Deletes dead ids. */ \
     X(MORGUE_DELETE_ALL_JOBS, morgue_delete_all_jobs, NOTHING, ADMIN) /* Deletes all dead ids. */ \
     X(CANCEL, cancel, HANDLE, ADMIN) /* Deletes one payload, by the handle that its push returned, while it is scheduled, waits, is in back-off or parked; the id goes with its last one. False: it is being delivered, was delivered, is dead or no longer there. */ \

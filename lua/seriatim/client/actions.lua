@@ -148,7 +148,7 @@ function Actions:kill_all_failed_jobs()
   return act(self, "kill_all_failed_jobs")
 end
 
----Moves dead ids back to the waiting ones, due now.
+---Moves dead ids back to the waiting ones, due now; a parked id stays parked.
 ---@param ids seriatim.Id[]
 ---@return integer?
 ---@return seriatim.Error? err
@@ -156,7 +156,7 @@ function Actions:morgue_queue_up(ids)
   return act_on(self, "morgue_queue_up", ids)
 end
 
----Moves all dead ids back to the waiting ones, due now.
+---Moves all dead ids back to the waiting ones, due now; a parked id stays parked.
 ---@return integer?
 ---@return seriatim.Error? err
 function Actions:morgue_queue_up_all_jobs()

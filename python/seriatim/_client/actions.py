@@ -66,11 +66,11 @@ class Actions:
         return self._act("kill_all_failed_jobs")
 
     def morgue_queue_up(self, ids: Sequence[AnyId]) -> int:
-        """Moves dead ids back to the waiting ones, due now."""
+        """Moves dead ids back to the waiting ones, due now; a parked id stays parked."""
         return self._act_on("morgue_queue_up", ids)
 
     def morgue_queue_up_all_jobs(self) -> int:
-        """Moves all dead ids back to the waiting ones, due now."""
+        """Moves all dead ids back to the waiting ones, due now; a parked id stays parked."""
         return self._act("morgue_queue_up_all_jobs")
 
     def morgue_delete(self, ids: Sequence[AnyId]) -> int:

@@ -50,11 +50,11 @@ module Seriatim
     # @return [Integer]
     def kill_all_failed_jobs = act("kill_all_failed_jobs")
 
-    # Moves dead ids back to the waiting ones, due now.
+    # Moves dead ids back to the waiting ones, due now; a parked id stays parked.
     # @return [Integer]
     def morgue_queue_up(ids) = act_on("morgue_queue_up", ids)
 
-    # Moves all dead ids back to the waiting ones, due now.
+    # Moves all dead ids back to the waiting ones, due now; a parked id stays parked.
     # @return [Integer]
     def morgue_queue_up_all_jobs = act("morgue_queue_up_all_jobs")
 
