@@ -1027,13 +1027,16 @@ const seriatim_record *seriatim_query_result(const seriatim_client *client, size
 /*
  * SERIATIM_PAUSE and so on: seriatim/definitions.h says what each action does and what it takes, as texts:
  *
- *   NOTHING    no texts. An action on ALL ids changes those that are there when it begins; it works in slices, and ids
- * that come meanwhile are not touched IDS        the ids PAYLOAD    an id and the bytes of one of its payloads. Of
- * equal payloads the one with the lowest score, then the first to arrive, is removed; an id without payloads is
- * removed, too. Of a running id only payloads that wait behind the run can be removed: the others have been delivered.
- * The result is 1, or 0 if there is no such payload; it is also 0 if the payload was claimed, or got another score,
- * between the read and the removal HANDLE     the handle of a payload, see seriatim_push_handles. INVALID: the text is
- * no handle, or of another queue. The result is 1, or 0 if the payload is being delivered, was, is dead or gone
+ *   NOTHING    no texts. An action on ALL ids changes those that are there when it begins; it works in slices, and
+ * ids that come meanwhile are not touched
+ *   IDS        the ids
+ *   PAYLOAD    an id and the bytes of one of its payloads. Of equal payloads the one with the lowest score, then the
+ * first to arrive, is removed; an id without payloads is removed, too. Of a running id only payloads that wait behind
+ * the run can be removed: the others have been delivered. The result is 1, or 0 if there is no such payload; it is also
+ * 0 if the payload was claimed, or got another score, between the read and the removal
+ *   HANDLE     the handle of a payload, see seriatim_push_handles. INVALID: the text is no handle, or of another queue.
+ * The result is 1, or 0 if the payload is being delivered, was, is dead or gone
+ *   For PAYLOAD and HANDLE: after a lost connection, 0 may mean that this very call removed the payload.
  *   HANDLE_AT  a handle, and Unix time in seconds as a decimal text, "1790000000.5"
  *   RECORD     an id, and what another system held of it, packed as core/scripts/client/import.lua says. INVALID: the
  * queue does not exist. The result is 1, or 2 if a record of the source with this or a later sequence was added before

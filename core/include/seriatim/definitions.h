@@ -53,10 +53,10 @@
     X(MORGUE_QUEUE_UP_ALL_JOBS, morgue_queue_up_all_jobs, NOTHING, OPERATOR) /* Moves all dead ids back to the waiting ones, due now; a parked id stays parked. */ \
     X(MORGUE_DELETE, morgue_delete, IDS, ADMIN) /* Deletes dead ids. */ \
     X(MORGUE_DELETE_ALL_JOBS, morgue_delete_all_jobs, NOTHING, ADMIN) /* Deletes all dead ids. */ \
-    X(CANCEL, cancel, HANDLE, ADMIN) /* Deletes one payload, by the handle that its push returned, while it is scheduled, waits, is in back-off or parked; the id goes with its last one. False: it is being delivered, was delivered, is dead or no longer there. */ \
+    X(CANCEL, cancel, HANDLE, ADMIN) /* Deletes one payload, by the handle that its push returned, while it is scheduled, waits, is in back-off or parked; the id goes with its last one. False: it is being delivered, was delivered, is dead or no longer there. After a lost connection false may mean that this very call removed it. */ \
     X(RESCHEDULE, reschedule, HANDLE_AT, OPERATOR) /* Gives a payload that is scheduled, or waits and was never delivered, another deliver_at; one in the past means now. False: it is being delivered, was delivered, is dead or no longer there, or a run of its id failed, was snoozed or had a checkpoint. */ \
-    X(DROP_PAYLOAD, drop_payload, PAYLOAD, ADMIN) /* Deletes one payload of a waiting or parked id, of equal ones the one with the lowest score; the id goes with its last one. Of a running id, one that waits behind the run. Returns 1, or 0 if no payload of the id is equal. */ \
-    X(MORGUE_DROP_PAYLOAD, morgue_drop_payload, PAYLOAD, ADMIN) /* Deletes one payload of a dead id. Returns 1, or 0 if no payload of the id is equal. */ \
+    X(DROP_PAYLOAD, drop_payload, PAYLOAD, ADMIN) /* Deletes one payload of a waiting or parked id, of equal ones the one with the lowest score; the id goes with its last one. Of a running id, one that waits behind the run. Returns 1, or 0 if no payload of the id is equal. After a lost connection 0 may mean that this very call removed it. */ \
+    X(MORGUE_DROP_PAYLOAD, morgue_drop_payload, PAYLOAD, ADMIN) /* Deletes one payload of a dead id. Returns 1, or 0 if no payload of the id is equal. After a lost connection 0 may mean that this very call removed it. */ \
     X(PAUSE, pause, NOTHING, OPERATOR) /* Stops claims of the queue until resume; running jobs go on. Returns how many shards were not paused before. */ \
     X(RESUME, resume, NOTHING, OPERATOR) /* Undoes pause. Returns how many shards were paused. */ \
     X(RESHARD, reshard, SHARDS, ADMIN) /* Gives the queue another number of shards: its servers move its ids while it is in use, and the metrics say how far they are. Returns 1, or 0 if the queue has this number already or its ids are on their way to it. */ \

@@ -179,7 +179,8 @@ function Actions:morgue_delete_all_jobs()
 end
 
 ---Deletes one payload, by the handle that its push returned, while it is scheduled, waits, is in back-off or parked; the id goes with its
----last one. False: it is being delivered, was delivered, is dead or no longer there.
+---last one. False: it is being delivered, was delivered, is dead or no longer there. After a lost connection false may mean that this very
+---call removed it.
 ---@param handle string
 ---@return boolean?
 ---@return seriatim.Error? err
@@ -198,7 +199,8 @@ function Actions:reschedule(handle, at)
 end
 
 ---Deletes one payload of a waiting or parked id, of equal ones the one with the lowest score; the id goes with its last one. Of a running
----id, one that waits behind the run. Returns 1, or 0 if no payload of the id is equal.
+---id, one that waits behind the run. Returns 1, or 0 if no payload of the id is equal. After a lost connection 0 may mean that this very
+---call removed it.
 ---@param id seriatim.Id
 ---@param payload any
 ---@return integer?
@@ -207,7 +209,8 @@ function Actions:drop_payload(id, payload)
   return act_on_payload(self, "drop_payload", id, payload)
 end
 
----Deletes one payload of a dead id. Returns 1, or 0 if no payload of the id is equal.
+---Deletes one payload of a dead id. Returns 1, or 0 if no payload of the id is equal. After a lost connection 0 may mean that this very
+---call removed it.
 ---@param id seriatim.Id
 ---@param payload any
 ---@return integer?

@@ -84,7 +84,8 @@ class Actions:
     def cancel(self, handle: str) -> bool:
         """
         Deletes one payload, by the handle that its push returned, while it is scheduled, waits, is in back-off or parked; the id
-        goes with its last one. False: it is being delivered, was delivered, is dead or no longer there.
+        goes with its last one. False: it is being delivered, was delivered, is dead or no longer there. After a lost connection
+        false may mean that this very call removed it.
         """
         return self._act_on_handle("cancel", handle)
 
@@ -99,12 +100,16 @@ class Actions:
     def drop_payload(self, id: AnyId, payload: Any) -> int:
         """
         Deletes one payload of a waiting or parked id, of equal ones the one with the lowest score; the id goes with its last one.
-        Of a running id, one that waits behind the run. Returns 1, or 0 if no payload of the id is equal.
+        Of a running id, one that waits behind the run. Returns 1, or 0 if no payload of the id is equal. After a lost connection
+        0 may mean that this very call removed it.
         """
         return self._act_on_payload("drop_payload", id, payload)
 
     def morgue_drop_payload(self, id: AnyId, payload: Any) -> int:
-        """Deletes one payload of a dead id. Returns 1, or 0 if no payload of the id is equal."""
+        """
+        Deletes one payload of a dead id. Returns 1, or 0 if no payload of the id is equal. After a lost connection 0 may mean
+        that this very call removed it.
+        """
         return self._act_on_payload("morgue_drop_payload", id, payload)
 
     def pause(self) -> int:

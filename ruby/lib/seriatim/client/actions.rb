@@ -67,7 +67,8 @@ module Seriatim
     def morgue_delete_all_jobs = act("morgue_delete_all_jobs")
 
     # Deletes one payload, by the handle that its push returned, while it is scheduled, waits, is in back-off or parked; the id goes with
-    # its last one. False: it is being delivered, was delivered, is dead or no longer there.
+    # its last one. False: it is being delivered, was delivered, is dead or no longer there. After a lost connection false may mean that
+    # this very call removed it.
     # @return [Boolean]
     def cancel(handle) = act_on_handle("cancel", handle)
 
@@ -78,11 +79,13 @@ module Seriatim
     def reschedule(handle, at) = act_on_handle("reschedule", handle, at)
 
     # Deletes one payload of a waiting or parked id, of equal ones the one with the lowest score; the id goes with its last one. Of a
-    # running id, one that waits behind the run. Returns 1, or 0 if no payload of the id is equal.
+    # running id, one that waits behind the run. Returns 1, or 0 if no payload of the id is equal. After a lost connection 0 may mean that
+    # this very call removed it.
     # @return [Integer]
     def drop_payload(id, payload) = act_on_payload("drop_payload", id, payload)
 
-    # Deletes one payload of a dead id. Returns 1, or 0 if no payload of the id is equal.
+    # Deletes one payload of a dead id. Returns 1, or 0 if no payload of the id is equal. After a lost connection 0 may mean that this very
+    # call removed it.
     # @return [Integer]
     def morgue_drop_payload(id, payload) = act_on_payload("morgue_drop_payload", id, payload)
 
