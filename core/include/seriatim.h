@@ -471,16 +471,18 @@ const char *seriatim_link_url(const seriatim_link *link);
  * first connection. With sentinels it is the address of the master. NUL-terminated, borrowed until the next step.
  */
 const char *seriatim_link_address(const seriatim_link *link);
+/* clang-format off: the lines of the list */
 /*
  * Goes on with the operation of the client. Return values:
- *   OK       the operation has ended well, or no operation is under way
- *   AGAIN    wait, then step again
- *   CLOSED   the link was reset, or the operation was begun before a fork
- *   UNKNOWN_OUTCOME  the push timed out, and part of it may have been written; the message names the chunks
- *   IO, TIMEOUT      Redis could not be reached, or did not answer: within seriatim_push_timeout for a push, within 30
- * seconds for any other operation, within 5 seconds for both if this link was never connected any other status  Redis
- * refused the request, see seriatim_client_error
+ *   OK                the operation has ended well, or no operation is under way
+ *   AGAIN             wait, then step again
+ *   CLOSED            the link was reset, or the operation was begun before a fork
+ *   UNKNOWN_OUTCOME   the push timed out, and part of it may have been written; the message names the chunks
+ *   IO, TIMEOUT       Redis could not be reached, or did not answer: within seriatim_push_timeout for a push, within
+ *                     30 seconds for any other operation, within 5 seconds for both if this link was never connected
+ *   any other status  Redis refused the request, see seriatim_client_error
  */
+/* clang-format on */
 int seriatim_link_step(seriatim_link *link);
 int seriatim_link_fd(const seriatim_link *link);    /* -1: only wait for the timeout */
 int seriatim_link_wants(const seriatim_link *link); /* SERIATIM_WANT_* bits */
@@ -499,6 +501,7 @@ int seriatim_link_progress(seriatim_link *link, int fd, const char *what, size_t
 
 /* ---- Sentinel: where the master is now ---------------------------------------------------- */
 
+/* clang-format off: the lines of the program */
 /*
  * Only for hosts with sockets of their own: links and runners ask the sentinels themselves at every connect. Asks the
  * sentinels of a redis+sentinel:// URL one after another, beginning with the one that answered last, and does no I/O:
@@ -506,12 +509,14 @@ int seriatim_link_progress(seriatim_link *link, int fd, const char *what, size_t
  *     seriatim_sentinel_begin(s);
  *     while (seriatim_sentinel_next(s, &where) == SERIATIM_OK)
  *         connect to `where`; send seriatim_sentinel_output; give what comes to seriatim_sentinel_input until it is not
- *         AGAIN, all within SERIATIM_SENTINEL_MS; OK: connect to the master; when it cannot be asked:
- * seriatim_sentinel_failed
+ *         AGAIN, all within SERIATIM_SENTINEL_MS;
+ *         OK: connect to the master;
+ *         when it cannot be asked: seriatim_sentinel_failed
  *
  * The Redis that the host then connects to must answer ROLE with "master": the session of a client that expects a
  * master checks it.
  */
+/* clang-format on */
 typedef struct seriatim_sentinel seriatim_sentinel;
 
 #define SERIATIM_SENTINEL_MS 500 /* time to connect to one sentinel and get its answer */
