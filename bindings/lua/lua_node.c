@@ -177,6 +177,17 @@ static int node_waits(lua_State *L)
     return 1;
 }
 
+/* node:served(channel): that connection has answered more than its greeting */
+static int node_served(lua_State *L)
+{
+    srt_channel channel;
+    srt_node *node = node_of(L, &channel);
+    if (!node)
+        return node_closed(L);
+    lua_pushboolean(L, srt_node_served(node, channel));
+    return 1;
+}
+
 /* node:master(place): channel, host, port, wanted of a master of a cluster; nil: there are no more */
 static int node_master(lua_State *L)
 {
@@ -204,6 +215,7 @@ void slu_open_node(lua_State *L)
                                        {"tick", node_tick},
                                        {"news", node_news},
                                        {"waits", node_waits},
+                                       {"served", node_served},
                                        {"expect_masters", node_expect_masters},
                                        {"seed", node_seed},
                                        {"master", node_master},

@@ -223,6 +223,52 @@ static void test_the_end_of_a_connection_is_noticed_behind_bytes(void **state)
     close(listener);
 }
 
+static int loading_answers;
+
+/* For a thread: greets each connection, and answers that the data is loaded still. */
+static void *answer_loading(void *argument)
+{
+    static const char loading[] = "-LOADING x\r\n";
+    int fd;
+    while ((fd = accept(*(int *)argument, NULL, NULL)) >= 0) {
+        char bytes[65536];
+        ssize_t got;
+        while ((got = recv(fd, bytes, sizeof bytes - 1, 0)) > 0) {
+            bytes[got] = '\0';
+            if (strstr(bytes, "SETNAME"))
+                send(fd, "+OK\r\n", 5, MSG_NOSIGNAL);
+            if (strstr(bytes, "EVAL") || strstr(bytes, "SUBSCRIBE"))
+                send(fd, loading, sizeof loading - 1, MSG_NOSIGNAL);
+            if (strstr(bytes, "EVAL"))
+                __atomic_add_fetch(&loading_answers, 1, __ATOMIC_RELAXED);
+        }
+        close(fd);
+    }
+    return NULL;
+}
+
+static void test_a_runner_connects_ever_less_often_to_a_redis_that_is_loading(void **state)
+{
+    seriatim_queue_settings q = queue_named("loading", 1);
+    int port, listener = listen_on_loopback(5, &port), answers;
+    char everybody[sizeof team_url];
+    seriatim_runner *runner;
+    pthread_t thread;
+    (void)state;
+    assert_int_equal(pthread_create(&thread, NULL, answer_loading, &listener), 0);
+    strcpy(everybody, team_url);
+    snprintf(team_url, sizeof team_url, "redis://127.0.0.1:%d", port);
+    runner = runner_start("loading1", 10000, &q, 1);
+    pause_ms(3000);
+    answers = __atomic_load_n(&loading_answers, __ATOMIC_RELAXED);
+    seriatim_runner_free(runner);
+    strcpy(team_url, everybody);
+    shutdown(listener, SHUT_RDWR);
+    pthread_join(thread, NULL);
+    close(listener);
+    assert_in_range(answers, 1, 11); /* after 25 to 50 ms, 50 to 100, ... 500 to 1000 */
+}
+
 static double cpu_seconds(void)
 {
     struct rusage use;
@@ -350,6 +396,8 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_a_push_is_taken_within_milliseconds, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_jobs_run_by_polling_without_channels, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_the_end_of_a_connection_is_noticed_behind_bytes, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_a_runner_connects_ever_less_often_to_a_redis_that_is_loading, set_up,
+                                        tear_down),
         cmocka_unit_test_setup_teardown(test_r_schedule_2_an_idle_runner_sends_few_commands, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_a_stop_that_waits_for_a_job_leaves_idle_threads_asleep, set_up, tear_down),
     };

@@ -279,6 +279,7 @@ function native.node(settings) end
 -- node:start(); node:connected(channel, user, password, database); node:disconnected(channel); node:output(channel) -> bytes
 -- node:sent(channel, count); node:input(channel, bytes) -> true or nil, kind, message; node:tick() -> ms until the next tick is wanted
 -- node:news(group): may a take give something since this was last asked? node:waits(channel): does Redis owe an answer there?
+-- node:served(channel): has that connection answered more than its greeting?
 -- (A runner takes a connection for dead when one is owed for 15 s.) After input, settle or an order, tick and send what output has.
 -- node:seed(host, port): it is one of the cluster that this address leads to; before the start. node:master(place) -> channel, host,
 -- port, wanted of the place from 1; nil: there are no more.

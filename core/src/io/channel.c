@@ -164,7 +164,7 @@ void srt_channel_step(seriatim_runner *r, runner_channel *c)
         c->heard_at = now;
         status = srt_node_input(r->node, c->number, r->inbox, got, now, &c->error);
         if (status == SERIATIM_OK) {
-            if (c->peer || r->node->hears)
+            if (srt_node_served(r->node, c->number))
                 c->attempts = 0;
             c->told &= !r->node->hears;
             srt_error_clear(&c->error); /* of an earlier refusal */

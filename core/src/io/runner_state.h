@@ -19,9 +19,9 @@ typedef struct runner_channel {
     srt_channel number;
     srt_transport *transport;
     channel_state state;
-    int wanted;        /* there is somebody to connect to */
-    unsigned attempts; /* since it last served: commands were answered, or the wakes' channels subscribed */
-    int told;          /* a warning was given that no wake-ups come */
+    int wanted;                           /* there is somebody to connect to */
+    unsigned attempts;                    /* since it last served, as srt_node_served says */
+    int told;                             /* a warning was given that no wake-ups come */
     int64_t retry_at, heard_at, asked_at; /* asked_at: of the last PING */
     int drained;                          /* everything was read; poll reports more */
     srt_bytes out;                        /* taken from the node, not yet written */

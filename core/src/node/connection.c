@@ -70,6 +70,7 @@ int srt_node_connected(srt_node *n, srt_channel channel, const char *user, const
     status = srt_redis_connected(&n->cluster, p, user, password, database, n->name.data);
     if (status != SERIATIM_OK)
         return status;
+    p->served = 0;
     n->links++;
     n->stats.connected = 1;
     tell_of_link(n, p, 1);
@@ -251,6 +252,7 @@ static int wakes_input(srt_node *n, const char *data, size_t len, int64_t now, s
 int srt_node_input(srt_node *n, srt_channel channel, const char *data, size_t len, int64_t now, seriatim_error *error)
 {
     srt_redis *p = srt_node_channel_peer(n, (int)channel);
+    int heartbeats = n->heartbeat.answered;
     int status;
     if (channel == SRT_WAKES)
         return wakes_input(n, data, len, now, error);
@@ -264,6 +266,7 @@ int srt_node_input(srt_node *n, srt_channel channel, const char *data, size_t le
         status = srt_redis_next(&n->cluster, p, &r, &reply, error);
         if (status == SERIATIM_OK)
             status = command_reply(n, r, &reply, now, error);
+        p->served |= status == SERIATIM_OK && (n->cluster.many || n->heartbeat.answered != heartbeats);
     }
     return status == SERIATIM_AGAIN ? SERIATIM_OK : status;
 }
@@ -293,4 +296,10 @@ int srt_node_waits(const srt_node *n, srt_channel channel)
 {
     const srt_redis *p = channel == SRT_WAKES ? NULL : srt_node_channel_peer(n, (int)channel);
     return p && p->commands.waiting > 0;
+}
+
+int srt_node_served(const srt_node *n, srt_channel channel)
+{
+    const srt_redis *p = srt_node_channel_peer(n, (int)channel);
+    return channel == SRT_WAKES ? n->hears : p && p->served;
 }

@@ -50,6 +50,7 @@ typedef struct srt_redis {
     int port;
     unsigned number;      /* no other peer of the cluster had it before */
     unsigned connections; /* that were made for commands */
+    int served;           /* the owner's: the last one has answered more than its greeting */
     srt_session commands;
     srt_session wakes; /* after srt_redis_listen */
     int listens;

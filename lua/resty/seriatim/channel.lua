@@ -156,7 +156,9 @@ function Channel:read(sock)
     if not taken then
       return message
     end
-    self.attempts = 0
+    if self.node:served(self.number) then
+      self.attempts = 0
+    end
     self.notify()
   end
 end

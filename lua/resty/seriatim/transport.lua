@@ -129,10 +129,11 @@ end
 
 -- ---- deadlines
 
----Of one operation: when it began, when it was last answered, when it must have ended, and why the last connection failed.
-local function new_run(limit)
+---Of one operation: when it began, when it was last answered, when it must have ended, how many answers there were, and why the last
+---connection failed.
+local function new_run(limit, answers)
   local now = native.now_ms()
-  return { first = now, began = now, ends = limit and now + limit * 1000 or math.huge, failures = 0 }
+  return { first = now, began = now, ends = limit and now + limit * 1000 or math.huge, failures = 0, answers = answers }
 end
 
 function Transport:note_connected()
@@ -176,7 +177,7 @@ end
 
 ---True where it gave up for want of a free connection.
 function Transport:drive(limit)
-  local run = new_run(limit)
+  local run = new_run(limit, self.client:answers())
   while self:under_way() do
     local asleep_ms = self.client:sleeps()
     if asleep_ms then
@@ -324,7 +325,10 @@ function Transport:step(sock, output, run)
   client:tell_left(run.ends - native.now_ms())
   client:tell_spent(native.now_ms() - run.first)
   local taken, kind, message = client:input(data)
-  run.began, run.failures, run.kind, run.message = native.now_ms(), 0, nil, nil
+  local answers = client:answers() -- a Redis that is loading or refuses writes answers the greeting
+  if answers ~= run.answers then
+    run.answers, run.began, run.failures, run.kind, run.message = answers, native.now_ms(), 0, nil, nil
+  end
   if not taken then
     return kind, message
   end

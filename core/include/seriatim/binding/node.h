@@ -55,6 +55,11 @@ void srt_node_output(srt_node *node, srt_channel channel, const char **data, siz
 void srt_node_sent(srt_node *node, srt_channel channel, size_t len);
 /* 1: a command of this channel has no answer yet. */
 int srt_node_waits(const srt_node *node, srt_channel channel);
+/*
+ * 1: the connection has served, so the next one need not wait for long. The wake-ups are subscribed; of commands, a
+ * heartbeat was answered, or in a cluster any request. A Redis that is loading or refuses writes answers the greeting.
+ */
+int srt_node_served(const srt_node *node, srt_channel channel);
 
 /* ---- The time -------------------------------------------------------------------------------- */
 
