@@ -480,6 +480,7 @@ const char *seriatim_link_address(const seriatim_link *link);
  *   UNKNOWN_OUTCOME   the push timed out, and part of it may have been written; the message names the chunks
  *   IO, TIMEOUT       Redis could not be reached, or did not answer: within seriatim_push_timeout for a push, within
  *                     30 seconds for any other operation, within 5 seconds for both if this link was never connected
+ *                     (and for as long as its host name was looked up)
  *   any other status  Redis refused the request, see seriatim_client_error
  */
 /* clang-format on */

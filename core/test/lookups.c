@@ -23,10 +23,26 @@
 typedef int lookup(const char *host, const char *port, const struct addrinfo *hints, struct addrinfo **found);
 
 static int lookups_made;
+static int late_ms, quick_left; /* of "late.test" */
+
+void make_lookups_late(int ms, int quick)
+{
+    __atomic_store_n(&late_ms, ms, __ATOMIC_RELAXED);
+    __atomic_store_n(&quick_left, quick, __ATOMIC_RELAXED);
+}
+
+static int look_up_late(lookup *real, const char *port, const struct addrinfo *hints, struct addrinfo **found)
+{
+    if (hints->ai_flags & AI_NUMERICHOST)
+        return EAI_NONAME;
+    if (__atomic_sub_fetch(&quick_left, 1, __ATOMIC_RELAXED) < 0)
+        poll(NULL, 0, __atomic_load_n(&late_ms, __ATOMIC_RELAXED));
+    return real("127.0.0.1", port, hints, found);
+}
 
 /*
  * In the place of the C library's, for the name "two.test": 127.0.0.2, where nobody listens by default, then 127.0.0.1.
- * On most machines "localhost" is such a name: ::1, then 127.0.0.1.
+ * On most machines "localhost" is such a name: ::1, then 127.0.0.1. And for "late.test": 127.0.0.1, after a while.
  */
 int getaddrinfo(const char *host, const char *port, const struct addrinfo *hints, struct addrinfo **found)
 {
@@ -34,7 +50,9 @@ int getaddrinfo(const char *host, const char *port, const struct addrinfo *hints
     lookup *real;
     int code;
     *(void **)&real = dlsym(RTLD_NEXT, "getaddrinfo");
-    lookups_made++;
+    __atomic_add_fetch(&lookups_made, 1, __ATOMIC_RELAXED);
+    if (host && strcmp(host, "late.test") == 0)
+        return look_up_late(real, port, hints, found);
     if (!host || strcmp(host, "two.test") != 0)
         return real(host, port, hints, found);
     code = real("127.0.0.2", port, hints, found);

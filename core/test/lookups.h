@@ -12,6 +12,9 @@ int step_and_count_lookups(seriatim_link *link, int *lookups);
 /* The same until the operation has ended. */
 int drive_and_count_lookups(seriatim_link *link, int *lookups);
 
+/* From now on a look-up of "late.test" takes so long, except for the first ones, whose number is `quick`. */
+void make_lookups_late(int ms, int quick);
+
 #define DROPPING_SOCKETS 4
 /* From now on packets to this port of the first address of "two.test" are dropped, until end_dropping. */
 void drop_packets_to_the_first_address(int *sockets, int port);

@@ -145,6 +145,40 @@ static void test_a_sentinel_is_asked_at_the_second_address_if_the_first_drops_pa
     stop_process(&redis);
 }
 
+/* The half second that a sentinel has begins when its address is known. */
+static void test_a_sentinel_whose_name_is_looked_up_slowly_is_asked(void **state)
+{
+    redis_node redis = start_process(PLAIN_REDIS);
+    scripted good;
+    seriatim_link *link;
+    char url[256];
+    (void)state;
+    start_scripted(&good, 0, redis.port, redis.port);
+    make_lookups_late(SERIATIM_SENTINEL_MS + 100, 0);
+    snprintf(url, sizeof url, "redis+sentinel://late.test:%d/mymaster", good.port);
+    link = sentinel_link(url);
+    sentinel_push(link, 0, 10, 0, 0);
+    assert_int_equal(good.asked, 1);
+    seriatim_link_free(link);
+    stop_scripted(&good);
+    stop_process(&redis);
+}
+
+/* A link that was never connected gives up after 5 seconds, in which the look-up does not count. */
+static void test_a_link_connects_after_a_look_up_of_5_seconds(void **state)
+{
+    redis_node redis = start_process(PLAIN_REDIS);
+    seriatim_link *link;
+    char url[64];
+    (void)state;
+    make_lookups_late(5100, 0);
+    snprintf(url, sizeof url, "redis://late.test:%d", redis.port);
+    link = sentinel_link(url);
+    sentinel_push(link, 0, 10, 0, 0);
+    seriatim_link_free(link);
+    stop_process(&redis);
+}
+
 /* A link that was never connected gives up after 5 seconds. */
 static void test_a_link_connects_to_the_second_address_if_the_first_drops_packets(void **state)
 {
@@ -337,6 +371,8 @@ int main(void)
         cmocka_unit_test(test_a_silent_sentinel_costs_half_a_second),
         cmocka_unit_test(test_a_sentinel_is_asked_at_the_second_address_of_its_name),
         cmocka_unit_test(test_a_sentinel_is_asked_at_the_second_address_if_the_first_drops_packets),
+        cmocka_unit_test(test_a_sentinel_whose_name_is_looked_up_slowly_is_asked),
+        cmocka_unit_test(test_a_link_connects_after_a_look_up_of_5_seconds),
         cmocka_unit_test(test_a_link_connects_to_the_second_address_if_the_first_drops_packets),
         cmocka_unit_test(test_a_sentinel_that_no_address_of_its_name_reaches_is_an_error),
         cmocka_unit_test(test_a_link_says_before_each_step_whether_it_may_look_up_a_name),

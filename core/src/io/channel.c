@@ -212,6 +212,8 @@ static int64_t watch_wakes(seriatim_runner *r, runner_channel *c, int64_t now)
 
 int64_t srt_channel_watch(seriatim_runner *r, runner_channel *c, int64_t now)
 {
+    if (c->state == CHANNEL_CONNECTING && c->peer)
+        srt_redis_connecting(&r->node->cluster, c->peer, srt_transport_began(c->transport));
     if (c->state != CHANNEL_OPEN)
         return SRT_NEVER;
     return c == &r->wakes ? watch_wakes(r, c, now) : watch_commands(r, c, now);

@@ -18,7 +18,7 @@
 #include <unistd.h>
 
 #define LINK_SILENCE_MS 15000 /* an open connection on which an answer is missing this long is treated as dead */
-/* of an operation on a link that was never connected, so that a wrong URL is reported soon */
+/* of an operation on a link that was never connected, so that a wrong URL is reported soon; look-ups do not count */
 #define LINK_FIRST_LIMIT_MS 5000
 #define LINK_LIMIT_MS 30000 /* without an answer, of any operation but a push */
 /* a connection unused for longer is read before it is written to: Redis may have closed it */
@@ -183,7 +183,8 @@ static int64_t link_deadline_ms(const seriatim_link *link)
     int64_t whole = srt_client_whole_ms(link->client), limit = whole ? whole : link->limit_ms;
     if (link->client->limit_ms && link->client->limit_ms < link->limit_ms)
         return link->began_ms + link->client->limit_ms;
-    limit = link->was_up || limit < LINK_FIRST_LIMIT_MS ? limit : LINK_FIRST_LIMIT_MS;
+    if (!link->was_up && limit > LINK_FIRST_LIMIT_MS + link->look_up_ms)
+        limit = LINK_FIRST_LIMIT_MS + link->look_up_ms;
     return (whole ? link->first_ms : link->began_ms) + limit;
 }
 
@@ -247,7 +248,7 @@ static void link_note_operation(seriatim_link *link)
     now = srt_clock_ms();
     link->begun = link->client->begun;
     link->first_ms = link->began_ms = now;
-    link->asleep_ms = 0;
+    link->asleep_ms = link->look_up_ms = 0;
     srt_error_clear(&link->last);
     for (i = 0; i < cl->peer_count; i++) {
         link_way *way = cl->peers[i]->io;

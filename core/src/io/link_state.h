@@ -39,6 +39,7 @@ struct seriatim_link {
     int64_t began_ms;        /* the same, or its last answer */
     uint64_t begun, answers; /* the client's, as last seen */
     int limit_ms, silence_ms;
+    int64_t look_up_ms; /* the longest look-up of a host name in this operation */
     uint32_t jitter;
     seriatim_error last; /* why the last connection failed, during this operation */
     srt_progress progress;

@@ -301,13 +301,19 @@ static int link_exchange_with(seriatim_link *link, link_way *way)
  */
 static void link_approach(seriatim_link *link, link_way *way)
 {
-    const srt_cluster *cl = &link->client->cluster;
-    if (way->phase == LINK_DOWN && link->may_resolve && srt_clock_ms() >= way->retry_ms &&
-        srt_redis_wanted(cl, way->peer))
-        link_take_connect(link, way,
-                          srt_transport_connect(way->transport, srt_redis_connect_ms(cl, way->peer, LINK_CONNECT_MS)));
+    srt_cluster *cl = &link->client->cluster;
+    int64_t now = srt_clock_ms();
+    int status;
+    if (way->phase == LINK_DOWN && link->may_resolve && now >= way->retry_ms && srt_redis_wanted(cl, way->peer))
+        status = srt_transport_connect(way->transport, srt_redis_connect_ms(cl, way->peer, LINK_CONNECT_MS));
     else if (way->phase == LINK_CONNECTING)
-        link_take_connect(link, way, srt_transport_step(way->transport));
+        status = srt_transport_step(way->transport);
+    else
+        return;
+    srt_redis_connecting(cl, way->peer, srt_transport_began(way->transport));
+    if (srt_transport_began(way->transport) - now > link->look_up_ms)
+        link->look_up_ms = srt_transport_began(way->transport) - now;
+    link_take_connect(link, way, status);
 }
 
 /* Of a cluster a connection that is not wanted any more is closed. */

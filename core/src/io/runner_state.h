@@ -66,8 +66,8 @@ int srt_channel_write(runner_channel *c);
 void srt_channel_collect(seriatim_runner *r, runner_channel *c);
 void srt_channel_step(seriatim_runner *r, runner_channel *c);
 /*
- * With the lock: closes a connection on which an expected answer has not come for long, and sends a PING on the one for
- * wake-ups if it was silent for long. Returns when to call again.
+ * With the lock: closes a connection on which an expected answer has not come for long, sends a PING on the one for
+ * wake-ups if it was silent for long, and tells the cluster of one that is made. Returns when to call again.
  */
 int64_t srt_channel_watch(seriatim_runner *r, runner_channel *c, int64_t now);
 

@@ -83,6 +83,8 @@ static int transport_find_addresses(srt_transport *t)
         return srt_transport_fail(t, SERIATIM_IO, "looking up", gai_strerror(code));
     }
     t->next = t->addresses;
+    t->began_ms = srt_clock_ms();
+    t->asks_until = t->began_ms + SERIATIM_SENTINEL_MS;
     return SERIATIM_OK;
 }
 

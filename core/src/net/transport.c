@@ -71,6 +71,11 @@ const char *srt_transport_address(const srt_transport *t)
     return t->address;
 }
 
+int64_t srt_transport_began(const srt_transport *t)
+{
+    return t->began_ms;
+}
+
 int64_t srt_transport_deadline(const srt_transport *t)
 {
     return t->deadline_ms;
@@ -128,7 +133,6 @@ static int transport_next_sentinel(srt_transport *t)
     }
     t->asking = 1;
     t->asked = 0;
-    t->asks_until = srt_clock_ms() + SERIATIM_SENTINEL_MS;
     return srt_transport_connect_host(t);
 }
 

@@ -58,6 +58,8 @@ const char *srt_transport_address(const srt_transport *t);
  * not come: a connection, an answer to the TLS handshake, or a sentinel's answer.
  */
 int srt_transport_expire(srt_transport *t);
+/* When it began to connect, once the host was looked up; srt_clock_ms time. */
+int64_t srt_transport_began(const srt_transport *t);
 /* When step must be called even if nothing is ready, in srt_clock_ms time; INT64_MAX: never. */
 int64_t srt_transport_deadline(const srt_transport *t);
 const seriatim_error *srt_transport_error(const srt_transport *t);

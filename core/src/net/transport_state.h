@@ -29,12 +29,13 @@ struct srt_transport {
     seriatim_sentinel *sentinel; /* NULL: the URL says where Redis is */
     int asking;                  /* it is connected, or to be connected, to a sentinel */
     size_t asked;                /* bytes of the question that are sent */
-    int64_t asks_until;
+    int64_t asks_until;          /* since the sentinel's host was looked up */
     char address[280];
     transport_phase phase;
     int fd;
     int blocked; /* the socket took less than it was given */
     int limit_ms;
+    int64_t began_ms; /* when the host was looked up */
     int64_t deadline_ms;
     struct addrinfo *addresses, *next; /* TCP: all that were found, and the next to try */
     seriatim_error error;

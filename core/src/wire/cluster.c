@@ -18,6 +18,12 @@ int srt_redis_connect_ms(const srt_cluster *cl, const srt_redis *p, int limit_ms
     return cl->map_peer == p && p->slots == 0 && limit_ms > SRT_CLUSTER_ANSWER_MS ? SRT_CLUSTER_ANSWER_MS : limit_ms;
 }
 
+void srt_redis_connecting(srt_cluster *cl, const srt_redis *p, int64_t since_ms)
+{
+    if (cl->map_request && cl->map_peer == p && cl->asked_ms < since_ms)
+        cl->asked_ms = since_ms;
+}
+
 int srt_redis_listen(srt_cluster *cl, srt_redis *p)
 {
     int status = p->listens ? SERIATIM_OK : srt_session_init(&p->wakes, cl->mem, 1);

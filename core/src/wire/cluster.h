@@ -8,7 +8,8 @@
  *     srt_cluster_tick(cl, now);                       // before the others, and at srt_cluster_due_ms at the latest
  *     for (i = 0; i < cl->peer_count; i++) {
  *         p = cl->peers[i];
- *         if (srt_redis_wanted(cl, p) && it is not connected) connect to p->host, p->port, then srt_redis_connected;
+ *         if (srt_redis_wanted(cl, p) && it is not connected)
+ *             connect to p->host, p->port, meanwhile srt_redis_connecting, then srt_redis_connected;
  *         if (!srt_redis_wanted(cl, p) && it is connected) close, then srt_redis_disconnected;
  *         srt_session_output(&p->commands, ...), srt_session_sent;
  *         srt_redis_input(cl, p, bytes, received);
@@ -188,6 +189,8 @@ int srt_redis_wanted(const srt_cluster *cl, const srt_redis *p);
  * addresses of its name are to be tried before.
  */
 int srt_redis_connect_ms(const srt_cluster *cl, const srt_redis *p, int limit_ms);
+/* The host connects to it since then: the time in which its name was looked up does not count as silence. */
+void srt_redis_connecting(srt_cluster *cl, const srt_redis *p, int64_t since_ms);
 /* Makes the session of wakes, if there is none: it listens. OK or NOMEM. */
 int srt_redis_listen(srt_cluster *cl, srt_redis *p);
 /* A connection for commands is open: as srt_session_connected. */
