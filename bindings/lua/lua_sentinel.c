@@ -74,6 +74,13 @@ static int sentinel_failed(lua_State *L)
     return 0;
 }
 
+/* sentinel:served() */
+static int sentinel_served(lua_State *L)
+{
+    seriatim_sentinel_served(sentinel_of(L));
+    return 0;
+}
+
 static int sentinel_gc(lua_State *L)
 {
     seriatim_sentinel **box = luaL_checkudata(L, 1, SENTINEL);
@@ -84,9 +91,13 @@ static int sentinel_gc(lua_State *L)
 
 void slu_open_sentinel(lua_State *L)
 {
-    static const luaL_Reg methods[] = {{"begin", sentinel_begin},   {"next", sentinel_next},
-                                       {"output", sentinel_output}, {"input", sentinel_input},
-                                       {"failed", sentinel_failed}, {NULL, NULL}};
+    static const luaL_Reg methods[] = {{"begin", sentinel_begin},
+                                       {"next", sentinel_next},
+                                       {"output", sentinel_output},
+                                       {"input", sentinel_input},
+                                       {"failed", sentinel_failed},
+                                       {"served", sentinel_served},
+                                       {NULL, NULL}};
     static const luaL_Reg functions[] = {{"sentinel", sentinel_new}, {NULL, NULL}};
     slu_class(L, SENTINEL, methods, sentinel_gc);
     slu_functions(L, functions);

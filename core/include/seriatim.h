@@ -505,13 +505,15 @@ int seriatim_link_progress(seriatim_link *link, int fd, const char *what, size_t
 /* clang-format off: the lines of the program */
 /*
  * Only for hosts with sockets of their own: links and runners ask the sentinels themselves at every connect. Asks the
- * sentinels of a redis+sentinel:// URL one after another, beginning with the one that answered last, and does no I/O:
+ * sentinels of a redis+sentinel:// URL one after another, beginning with the one that answered last, and does no I/O.
+ * If the master that this one named has served nobody, the round begins behind it, because it may go on naming an old
+ * one:
  *
  *     seriatim_sentinel_begin(s);
  *     while (seriatim_sentinel_next(s, &where) == SERIATIM_OK)
  *         connect to `where`; send seriatim_sentinel_output; give what comes to seriatim_sentinel_input until it is not
  *         AGAIN, all within SERIATIM_SENTINEL_MS;
- *         OK: connect to the master;
+ *         OK: connect to the master; when it has answered a request: seriatim_sentinel_served
  *         when it cannot be asked: seriatim_sentinel_failed
  *
  * The Redis that the host then connects to must answer ROLE with "master": the session of a client that expects a
@@ -546,6 +548,8 @@ void seriatim_sentinel_output(const seriatim_sentinel *sentinel, const char **da
 int seriatim_sentinel_input(seriatim_sentinel *sentinel, const char *data, size_t len, seriatim_address *master);
 /* Records that this sentinel cannot be asked, at none of the addresses of its name, and why. */
 void seriatim_sentinel_failed(seriatim_sentinel *sentinel, const char *why);
+/* The master that was named is one, and has answered: the next round begins with the same sentinel. */
+void seriatim_sentinel_served(seriatim_sentinel *sentinel);
 /* The error of seriatim_sentinel_next when it returned IO. Borrowed. */
 const seriatim_error *seriatim_sentinel_error(const seriatim_sentinel *sentinel);
 

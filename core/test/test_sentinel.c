@@ -77,6 +77,7 @@ static void test_sentinels_are_asked_one_after_another(void **state)
     assert_int_equal(hears(s, "*2\r\n$3\r\n1:2\r\n$4\r\n6380\r\n", &master), SERIATIM_OK);
     assert_string_equal(master.host, "1:2");
     assert_int_equal(master.port, 6380);
+    seriatim_sentinel_served(s);
     seriatim_sentinel_begin(s); /* who answered last is asked first */
     asks(s, "c", 3);
     assert_int_equal(hears(s, "-NOAUTH no\r\n", &master), SERIATIM_AUTH);
@@ -91,6 +92,31 @@ static void test_sentinels_are_asked_one_after_another(void **state)
         "no sentinel names it: c:3: NOAUTH no; a:1: knows no master of that name; b:2: its answer is not an address");
     seriatim_sentinel_begin(s);
     asks(s, "c", 3);
+    seriatim_sentinel_free(s);
+}
+
+static void test_who_named_a_master_that_did_not_serve_is_asked_last(void **state)
+{
+    static const char answer[] = "*2\r\n$1\r\nm\r\n$4\r\n6380\r\n";
+    seriatim_sentinel *s = new_sentinel("redis+sentinel://a:1,b:2,c:3/m1");
+    seriatim_address master;
+    (void)state;
+    seriatim_sentinel_begin(s);
+    asks(s, "a", 1);
+    assert_int_equal(hears(s, answer, &master), SERIATIM_OK);
+    seriatim_sentinel_begin(s);
+    asks(s, "b", 2);
+    seriatim_sentinel_failed(s, "Connection refused");
+    asks(s, "c", 3);
+    seriatim_sentinel_failed(s, "Connection refused");
+    asks(s, "a", 1);
+    seriatim_sentinel_failed(s, "Connection refused");
+    seriatim_sentinel_begin(s); /* nobody has named it since */
+    asks(s, "b", 2);
+    assert_int_equal(hears(s, answer, &master), SERIATIM_OK);
+    seriatim_sentinel_served(s);
+    seriatim_sentinel_begin(s);
+    asks(s, "b", 2);
     seriatim_sentinel_free(s);
 }
 
@@ -212,6 +238,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_a_sentinel_is_asked_with_these_bytes),
         cmocka_unit_test(test_sentinels_are_asked_one_after_another),
+        cmocka_unit_test(test_who_named_a_master_that_did_not_serve_is_asked_last),
         cmocka_unit_test(test_credentials_refused_by_all_sentinels_are_an_error),
         cmocka_unit_test(test_answers_split_at_every_byte),
         cmocka_unit_test(test_hostile_answers_of_sentinels_are_errors),

@@ -297,6 +297,55 @@ static void test_a_replica_is_not_taken(void **state)
     stop_process(&redis);
 }
 
+static void test_another_sentinel_is_asked_if_the_first_goes_on_naming_a_replica(void **state)
+{
+    redis_node redis = start_process(PLAIN_REDIS), replica = start_replica_of(&redis);
+    scripted stale, good;
+    seriatim_link *link;
+    char url[256];
+    int asked;
+    (void)state;
+    start_scripted(&stale, 0, replica.port, replica.port);
+    start_scripted(&good, 0, redis.port, redis.port);
+    snprintf(url, sizeof url, "redis+sentinel://127.0.0.1:%d,127.0.0.1:%d/mymaster", stale.port, good.port);
+    link = sentinel_link(url);
+    begin_within(link, 5, 0, 10, 0, 0);
+    if (sentinel_drive(link) != SERIATIM_OK)
+        fail_msg("%s", sentinel_message(link));
+    asked = stale.asked;
+    seriatim_link_reset(link);
+    sentinel_push(link, 10, 10, 0, 0);
+    assert_int_equal(stale.asked, asked); /* the one whose master has answered is asked first */
+    assert_int_equal(payloads_waiting_at(redis.port), 20);
+    seriatim_link_free(link);
+    stop_scripted(&stale);
+    stop_scripted(&good);
+    stop_process(&replica);
+    stop_process(&redis);
+}
+
+static void test_another_sentinel_is_asked_if_nobody_listens_where_the_first_says(void **state)
+{
+    redis_node redis = start_process(PLAIN_REDIS);
+    scripted stale, good;
+    seriatim_link *link;
+    char url[256];
+    int nobody;
+    (void)state;
+    nobody = free_port();
+    start_scripted(&stale, 0, nobody, nobody);
+    start_scripted(&good, 0, redis.port, redis.port);
+    snprintf(url, sizeof url, "redis+sentinel://127.0.0.1:%d,127.0.0.1:%d/mymaster", stale.port, good.port);
+    link = sentinel_link(url);
+    begin_within(link, 5, 0, 10, 0, 0);
+    if (sentinel_drive(link) != SERIATIM_OK)
+        fail_msg("%s", sentinel_message(link));
+    seriatim_link_free(link);
+    stop_scripted(&stale);
+    stop_scripted(&good);
+    stop_process(&redis);
+}
+
 static void test_a_master_that_no_sentinel_names_is_an_error(void **state)
 {
     seriatim_link *link = sentinel_link("redis+sentinel://:SeCrEt@127.0.0.1:1,127.0.0.1:2/mymaster");
@@ -378,6 +427,8 @@ int main(void)
         cmocka_unit_test(test_a_link_says_before_each_step_whether_it_may_look_up_a_name),
         cmocka_unit_test(test_a_link_whose_idle_connection_was_closed_looks_its_host_up_in_the_next_step),
         cmocka_unit_test(test_a_replica_is_not_taken),
+        cmocka_unit_test(test_another_sentinel_is_asked_if_the_first_goes_on_naming_a_replica),
+        cmocka_unit_test(test_another_sentinel_is_asked_if_nobody_listens_where_the_first_says),
         cmocka_unit_test(test_a_master_that_no_sentinel_names_is_an_error),
         cmocka_unit_test(test_every_allocation_of_a_link_may_fail),
     };

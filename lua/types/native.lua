@@ -231,6 +231,8 @@ function sentinel:output() end
 function sentinel:input(bytes) end
 ---This one cannot be asked, and why.
 function sentinel:failed(why) end
+---The master that was named has answered a request: the next round begins with the same sentinel.
+function sentinel:served() end
 
 ---What a runner and a node share. @class seriatim.Deliveries
 local deliveries = {}

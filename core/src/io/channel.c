@@ -164,8 +164,10 @@ void srt_channel_step(seriatim_runner *r, runner_channel *c)
         c->heard_at = now;
         status = srt_node_input(r->node, c->number, r->inbox, got, now, &c->error);
         if (status == SERIATIM_OK) {
-            if (srt_node_served(r->node, c->number))
+            if (srt_node_served(r->node, c->number)) {
                 c->attempts = 0;
+                srt_transport_served(c->transport);
+            }
             c->told &= !r->node->hears;
             srt_error_clear(&c->error); /* of an earlier refusal */
         }

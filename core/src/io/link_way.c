@@ -209,6 +209,7 @@ static void link_note_answers(seriatim_link *link, link_way *way)
     link->answers = link->client->answers;
     link->began_ms = way->heard_ms;
     way->failures = 0;
+    srt_transport_served(way->transport);
 }
 
 /* ---- Progress ------------------------------------------------------------------------------ */

@@ -112,8 +112,10 @@ static void subscriber_exchange(srt_subscriber *s, char *input, size_t cap)
         status = srt_transport_read(s->transport, input, cap, &got);
         if (status == SERIATIM_OK)
             status = srt_listener_input(s->client, input, got, &why);
-        if (status == SERIATIM_OK)
+        if (status == SERIATIM_OK && s->client->listener.subscribed) {
             s->failures = 0;
+            srt_transport_served(s->transport);
+        }
     }
     if (status == SERIATIM_AGAIN)
         status = subscriber_write(s);

@@ -17,7 +17,8 @@ struct seriatim_sentinel {
     const srt_url *url;
     srt_bytes request;
     srt_reader *reader;
-    size_t first; /* the one that answered last */
+    size_t first; /* to be asked first: the one that answered last */
+    int named;    /* it named a master, which has answered no request since */
     size_t asked; /* in this round */
     size_t current;
     size_t replies;                   /* of the current one */
@@ -104,6 +105,8 @@ void seriatim_sentinel_free(seriatim_sentinel *s)
 
 void seriatim_sentinel_begin(seriatim_sentinel *s)
 {
+    s->first = (s->first + (size_t)s->named) % s->url->host_count;
+    s->named = 0;
     s->asked = s->refused = 0;
     s->why[0] = s->said[0] = '\0';
     srt_error_clear(&s->error);
@@ -160,6 +163,11 @@ void seriatim_sentinel_failed(seriatim_sentinel *s, const char *why)
             *at = '?';
 }
 
+void seriatim_sentinel_served(seriatim_sentinel *s)
+{
+    s->named = 0;
+}
+
 const seriatim_error *seriatim_sentinel_error(const seriatim_sentinel *s)
 {
     return &s->error;
@@ -197,6 +205,7 @@ static int sentinel_take_address(seriatim_sentinel *s, const srt_reply *reply, s
     memcpy(s->host, t[1].data, t[1].len);
     s->host[t[1].len] = '\0';
     s->first = s->current;
+    s->named = 1;
     master->host = s->host;
     master->port = (int)port;
     master->tls = s->url->tls;

@@ -61,6 +61,12 @@ void srt_transport_destroy(srt_transport *t)
     srt_free(t->mem, t, sizeof *t);
 }
 
+void srt_transport_served(srt_transport *t)
+{
+    if (t->sentinel)
+        seriatim_sentinel_served(t->sentinel);
+}
+
 int srt_transport_fd(const srt_transport *t)
 {
     return t->fd;

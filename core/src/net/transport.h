@@ -32,7 +32,8 @@ void srt_transport_destroy(srt_transport *t); /* closes; NULL is fine */
 
 /*
  * With sentinels each connect asks them, the one that answered last first, SERIATIM_SENTINEL_MS each, and then connects
- * to the master that the first answer names. The caller must check that it is a master (srt_session.masters_only).
+ * to the master that the first answer names. The caller must check that it is a master (srt_session.masters_only), and
+ * call srt_transport_served when it has answered a request: else the next connect begins with another sentinel.
  *
  * Begins to connect, after closing what was open; OK means ready already. Only a TCP host name
  * blocks, in getaddrinfo. The last address of the host, and then the TLS handshake, has limit_ms, each
@@ -44,6 +45,7 @@ int srt_transport_connect(srt_transport *t, int limit_ms);
  * held back. AGAIN: wait. TIMEOUT: the limit has passed on every address. IO: refused, reset...
  */
 int srt_transport_step(srt_transport *t);
+void srt_transport_served(srt_transport *t);
 void srt_transport_close(srt_transport *t);
 
 int srt_transport_fd(const srt_transport *t);    /* -1: closed; each connect or step may change it */

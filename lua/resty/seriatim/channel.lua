@@ -158,6 +158,7 @@ function Channel:read(sock)
     end
     if self.node:served(self.number) then
       self.attempts = 0
+      socket.served(sock)
     end
     self.notify()
   end

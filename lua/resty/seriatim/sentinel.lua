@@ -7,6 +7,7 @@ local LIMIT_MS = 500 -- what a slow or dead sentinel may cost
 local READ_BYTES = 4096
 
 local masters = {} -- by the URL: its address
+local named_by = setmetatable({}, { __mode = "k" }) -- by the address: the native sentinel that has named it, until the master has served
 local idle = {} -- by the URL: native sentinels that nobody uses; each knows which of them answered last
 
 local sentinel = {}
@@ -65,7 +66,19 @@ function sentinel.master(url, open)
   local master, kind, message = ask_all(asked, url, open)
   table.insert(idle[text], asked)
   masters[text] = master
+  if master then
+    named_by[master] = asked
+  end
   return master, kind, message
+end
+
+---The master at this address has answered a request: the sentinel that named it is asked first the next time, too.
+function sentinel.served(master)
+  local asked = named_by[master]
+  if asked then
+    named_by[master] = nil
+    asked:served()
+  end
 end
 
 ---Forgets the master, to which a connection failed: the sentinels are asked again.

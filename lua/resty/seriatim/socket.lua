@@ -17,6 +17,8 @@ local socket = {
   FINAL = { AUTH = true, SERVER = true, INVALID = true, UNSUPPORTED = true, NOMEM = true }, -- ends of a connection that will come again
 }
 
+local named = setmetatable({}, { __mode = "k" }) -- by the socket: the address that sentinels have named
+
 local function dial(sock, url, options)
   if url.scheme == "unix" then
     return sock:connect("unix:" .. url.path, options)
@@ -120,10 +122,18 @@ function socket.connect(url, patience, pool, node, limit)
   end
   local sock, err, is_late = opener(at, patience, pool, limit)
   if sock then
+    named[sock] = url.has_sentinels and at or nil
     return sock
   end
   socket.lost(url)
   return failed(url, at, err, is_late)
+end
+
+---Redis has answered a request, and not only the greeting.
+function socket.served(sock)
+  if named[sock] then
+    sentinel.served(named[sock])
+  end
 end
 
 ---A connection ended: that Redis may not be the master any more, so the sentinels are asked again.

@@ -328,6 +328,7 @@ function Transport:step(sock, output, run)
   local answers = client:answers() -- a Redis that is loading or refuses writes answers the greeting
   if answers ~= run.answers then
     run.answers, run.began, run.failures, run.kind, run.message = answers, native.now_ms(), 0, nil, nil
+    socket.served(sock)
   end
   if not taken then
     return kind, message

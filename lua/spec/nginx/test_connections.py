@@ -1,8 +1,12 @@
-"""Connections of a real nginx: to a Redis that refuses writes."""
+"""Connections of a real nginx: to a Redis that refuses writes, and by a sentinel with old news."""
 
 from __future__ import annotations
 
+import socket
+import threading
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 from conftest import Nginx, Redis, free_ports, wait_until
@@ -37,3 +41,47 @@ def test_a_redis_that_refuses_writes_is_connected_ever_less_often(folder: Path, 
     finally:
         nginx.end()
         journal.remove()
+
+
+@contextmanager
+def sentinel_that_names(port: int) -> Iterator[int]:
+    """The port of a server that answers each question with this address."""
+    listener = socket.create_server(("127.0.0.1", 0))
+
+    def serve() -> None:
+        while True:
+            try:
+                connection, _ = listener.accept()
+            except OSError:
+                return
+            with connection:
+                if connection.recv(4096):
+                    connection.sendall(b"*2\r\n$9\r\n127.0.0.1\r\n$%d\r\n%d\r\n" % (len(str(port)), port))
+
+    thread = threading.Thread(target=serve)
+    thread.start()
+    try:
+        yield listener.getsockname()[1]
+    finally:
+        listener.shutdown(socket.SHUT_RDWR)
+        thread.join()
+        listener.close()
+
+
+def test_another_sentinel_is_asked_if_the_first_goes_on_naming_a_replica(folder: Path) -> None:
+    ports = free_ports(2)
+    master = Redis("--port", str(ports[0]), "--repl-diskless-sync-delay", "0")
+    replica = Redis("--port", str(ports[1]), "--replicaof", f"127.0.0.1 {ports[0]}")
+    wait_until(lambda: master.client.info("replication").get("slave0", {}).get("state") == "online", "the replica")
+    try:
+        with sentinel_that_names(ports[1]) as stale, sentinel_that_names(ports[0]) as good:
+            words = {"redis": f"redis+sentinel://127.0.0.1:{stale},127.0.0.1:{good}/mine", "push_timeout": "5", "processes": "1"}
+            nginx = Nginx(folder, master, words).start()
+            try:
+                wait_until(lambda: nginx.get("/content", id="x", payload="0") == (200, "ok"), "a push", 10)
+                wait_until(lambda: nginx.lines(), "its run")
+            finally:
+                nginx.end()
+    finally:
+        replica.remove()
+        master.remove()
