@@ -1,4 +1,4 @@
-/* test_seeds.c - a Redis Cluster that is found by the seeds of a URL, whose names are looked up slowly. */
+/* test_seeds.c - a Redis Cluster that is found by the seeds of a URL: slow look-ups, a seed that is away. */
 #ifndef _XOPEN_SOURCE
 #define _XOPEN_SOURCE 700
 #endif
@@ -30,10 +30,33 @@ static void test_seeds_whose_names_are_looked_up_slowly_are_asked(void **state)
     seriatim_link_free(link);
 }
 
+/* The first seed is away, and another has answered since. */
+static void test_the_error_of_a_slot_that_moves_does_not_name_a_seed_that_is_away(void **state)
+{
+    int slot = cluster_slot(&cluster, "{held/0}");
+    size_t from = cluster_master_of(&cluster, slot), to = (from + 1) % CLUSTER_MASTERS;
+    seriatim_link *link = link_to_queue(cluster.url, "held", 1, "list");
+    char url[64], number[32];
+    (void)state;
+    link_push_jobs(link, "a", 0, 100, 100);
+    seriatim_link_free(link);
+    cluster_half_move(&cluster, slot, to, 2);
+    snprintf(url, sizeof url, "redis+cluster://127.0.0.1:1,127.0.0.1:%d", cluster.nodes[0].port);
+    link = link_to_queue(url, "held", 1, "list");
+    link_begin_jobs_within(link, 2, "b", 100, 100, 200);
+    assert_int_not_equal(link_drive(link), SERIATIM_OK);
+    cluster_end_move(&cluster, slot, from, to);
+    snprintf(number, sizeof number, "slot %d", slot);
+    if (!strstr(link_message(link), number))
+        fail_msg("%s lacks %s", link_message(link), number);
+    seriatim_link_free(link);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_seeds_whose_names_are_looked_up_slowly_are_asked),
+        cmocka_unit_test(test_the_error_of_a_slot_that_moves_does_not_name_a_seed_that_is_away),
     };
     return cmocka_run_group_tests(tests, redis_cluster_set_up, redis_cluster_tear_down);
 }

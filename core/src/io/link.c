@@ -205,6 +205,22 @@ static void link_check_silence(seriatim_link *link, link_way *way, int64_t now)
     srt_link_lose(link, way, &why, 1);
 }
 
+/*
+ * Has the last connection to a Redis that is needed failed, and none to it has answered since? Of a cluster any seed is
+ * needed until one has answered.
+ */
+static int link_lacks_one(const seriatim_link *link)
+{
+    const srt_cluster *cl = &link->client->cluster;
+    size_t i;
+    for (i = 0; i < cl->peer_count; i++) {
+        const link_way *way = cl->peers[i]->io;
+        if (way && way->failures > 0 && srt_redis_wanted(cl, cl->peers[i]))
+            return 1;
+    }
+    return cl->many && cl->map == SRT_MAP_NONE;
+}
+
 static void link_check_limits(seriatim_link *link)
 {
     srt_cluster *cl = &link->client->cluster;
@@ -217,6 +233,8 @@ static void link_check_limits(seriatim_link *link)
             link_check_silence(link, cl->peers[i]->io, now);
     if (now < link_deadline_ms(link))
         return;
+    if (!link_lacks_one(link))
+        srt_error_clear(&link->last);
     why = link->last.status == SERIATIM_OK && cl->many ? cl->last : link->last;
     if (why.status == SERIATIM_OK && first && first->phase == LINK_CONNECTING) {
         srt_transport_expire(first->transport);
