@@ -53,6 +53,7 @@
 
 #include "base/status.c"
 #include "base/system.c"
+#include "base/pipe.c"
 #include "base/bytes.c"
 #include "base/json_text.c"
 #include "base/json_number.c"
@@ -212,6 +213,7 @@
 #include "net/url.c"
 #include "net/url_redact.c"
 #include "net/sentinel.c"
+#include "net/lookup.c"
 #include "net/transport_end.c"
 #include "net/socket.c"
 #include "net/tls.c"

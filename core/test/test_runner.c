@@ -18,6 +18,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "lookups.h"
 #include "port.h"
 #include "teams.h"
 
@@ -269,6 +270,52 @@ static void test_a_runner_connects_ever_less_often_to_a_redis_that_is_loading(vo
     assert_in_range(answers, 1, 11); /* after 25 to 50 ms, 50 to 100, ... 500 to 1000 */
 }
 
+/* Nothing may come in this time, and both go on. */
+static void take_nothing_for(seriatim_runner *runner, seriatim_runner *other, double during)
+{
+    double until = seconds() + during;
+    seriatim_delivery *d = NULL;
+    while (seconds() < until) {
+        assert_int_equal(seriatim_runner_take(runner, 0, &d), SERIATIM_AGAIN);
+        seriatim_runner_pulse(runner);
+        seriatim_runner_pulse(other);
+        pause_ms(5);
+    }
+}
+
+/* The name server is silent while the runner connects for its wake-ups: the open connection goes on. */
+static void test_a_slow_look_up_keeps_no_heartbeat_back(void **state)
+{
+    seriatim_queue_settings q = queue_named("late", 1);
+    char everybody[sizeof team_url], answer[256], command[64];
+    int port = free_port();
+    size_t queue;
+    seriatim_link *link = connect_link(&q, &queue);
+    seriatim_runner *a, *b;
+    seriatim_delivery *d;
+    (void)state;
+    snprintf(command, sizeof command, "config set port %d", port);
+    ask_cli(command, answer, sizeof answer);
+    assert_string_equal(answer, "OK\n");
+    strcpy(everybody, team_url);
+    snprintf(team_url, sizeof team_url, "redis://late.test:%d", port);
+    make_lookups_late(4000, 2);
+    a = runner_start("late1", 1000, &q, 1);
+    strcpy(team_url, everybody);
+    team_push(link, queue, 0, 1);
+    d = runner_take(a);
+    b = runner_start("late2", 1000, &q, 1);
+    take_nothing_for(b, a, 1);
+    ask_cli("client kill type pubsub", answer, sizeof answer);
+    take_nothing_for(b, a, 3);
+    seriatim_delivery_done(d, 0);
+    seriatim_runner_settle(a, d);
+    take_nothing_for(b, a, 2);
+    seriatim_runner_free(a);
+    seriatim_runner_free(b);
+    seriatim_link_free(link);
+}
+
 static double cpu_seconds(void)
 {
     struct rusage use;
@@ -398,6 +445,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_the_end_of_a_connection_is_noticed_behind_bytes, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_a_runner_connects_ever_less_often_to_a_redis_that_is_loading, set_up,
                                         tear_down),
+        cmocka_unit_test_setup_teardown(test_a_slow_look_up_keeps_no_heartbeat_back, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_r_schedule_2_an_idle_runner_sends_few_commands, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_a_stop_that_waits_for_a_job_leaves_idle_threads_asleep, set_up, tear_down),
     };

@@ -14,6 +14,7 @@
 #include "link_fixture.h"
 #include "lookups.h"
 #include "redis_cluster.h"
+#include "teams.h"
 #include "wire/cluster.h"
 
 /* None of them is left for the other while it connects. */
@@ -28,6 +29,24 @@ static void test_seeds_whose_names_are_looked_up_slowly_are_asked(void **state)
     link = link_to_queue(url, "late", 24, "list");
     link_push_jobs(link, "a", 0, 100, 100);
     seriatim_link_free(link);
+}
+
+static void test_a_runner_asks_seeds_whose_names_are_looked_up_slowly(void **state)
+{
+    seriatim_queue_settings q = queue_named("late", 24);
+    seriatim_runner *runner;
+    double until = seconds() + 30;
+    (void)state;
+    make_lookups_late(SRT_CLUSTER_ANSWER_MS + 100, 0);
+    snprintf(team_url, sizeof team_url, "redis+cluster://late.test:%d,late.test:%d", cluster.nodes[0].port,
+             cluster.nodes[1].port);
+    runner = runner_start("late1", 10000, &q, 1);
+    while (seriatim_runner_stats_now(runner).shards < 24 && seconds() < until) {
+        seriatim_runner_pulse(runner);
+        pause_ms(5);
+    }
+    assert_int_equal(seriatim_runner_stats_now(runner).shards, 24);
+    seriatim_runner_free(runner);
 }
 
 /* The first seed is away, and another has answered since. */
@@ -56,6 +75,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_seeds_whose_names_are_looked_up_slowly_are_asked),
+        cmocka_unit_test(test_a_runner_asks_seeds_whose_names_are_looked_up_slowly),
         cmocka_unit_test(test_the_error_of_a_slot_that_moves_does_not_name_a_seed_that_is_away),
     };
     return cmocka_run_group_tests(tests, redis_cluster_set_up, redis_cluster_tear_down);

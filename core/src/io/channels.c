@@ -22,7 +22,10 @@ static int channel_init(seriatim_runner *r, runner_channel *c)
 {
     srt_bytes_init(&c->out, r->mem);
     c->transport = srt_transport_create(r->mem, &r->url);
-    return c->transport ? SERIATIM_OK : SERIATIM_NOMEM;
+    if (!c->transport)
+        return SERIATIM_NOMEM;
+    srt_transport_look_up_by_thread(c->transport);
+    return SERIATIM_OK;
 }
 
 static void channel_free(seriatim_runner *r, runner_channel *c)

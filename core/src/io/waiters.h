@@ -10,14 +10,9 @@
 #define SRT_WAITERS_H
 
 #include "base/bytes.h"
+#include "base/pipe.h"
 
 #define SRT_WAIT_STUCK_MS 2 /* if nothing that is ready was taken for this time, another thread is woken */
-
-/* A pipe without blocking, closed on exec. SERIATIM_IO: errno says why; srt_pipe_close closes what was opened. */
-int srt_pipe_open(int fds[2]);
-void srt_pipe_close(int fds[2]);  /* sets both to -1; they may be -1 already */
-void srt_pipe_notify(int fds[2]); /* makes the reading end readable; any thread */
-void srt_pipe_drain(int fds[2]);
 
 typedef struct srt_wait_queue {
     int pipe[2];

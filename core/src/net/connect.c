@@ -61,6 +61,22 @@ static int transport_next_address(srt_transport *t)
     return status;
 }
 
+/* What getaddrinfo has returned. */
+static int transport_take_addresses(srt_transport *t, int code)
+{
+    if (code == EAI_MEMORY)
+        return srt_fail_plain(&t->error, SERIATIM_NOMEM);
+    if (code != 0) {
+        t->addresses = NULL;
+        return srt_transport_fail(t, SERIATIM_IO, "looking up", gai_strerror(code));
+    }
+    t->next = t->addresses;
+    t->began_ms = srt_clock_ms();
+    t->asks_until = t->began_ms + SERIATIM_SENTINEL_MS;
+    return SERIATIM_OK;
+}
+
+/* AGAIN: a name is looked up on another thread. */
 static int transport_find_addresses(srt_transport *t)
 {
     struct addrinfo hints;
@@ -74,18 +90,25 @@ static int transport_find_addresses(srt_transport *t)
     code = getaddrinfo(t->at.host, port, &hints, &t->addresses);
     if (code == EAI_NONAME) {
         hints.ai_flags = AI_NUMERICSERV;
+        if (t->looks_up_by_thread && (t->lookup = srt_lookup_begin(t->at.host, port, &hints)) != NULL) {
+            t->phase = TRANSPORT_LOOKING_UP;
+            return SERIATIM_AGAIN;
+        }
         code = getaddrinfo(t->at.host, port, &hints, &t->addresses);
     }
-    if (code == EAI_MEMORY)
-        return srt_fail_plain(&t->error, SERIATIM_NOMEM);
-    if (code != 0) {
-        t->addresses = NULL;
-        return srt_transport_fail(t, SERIATIM_IO, "looking up", gai_strerror(code));
-    }
-    t->next = t->addresses;
-    t->began_ms = srt_clock_ms();
-    t->asks_until = t->began_ms + SERIATIM_SENTINEL_MS;
-    return SERIATIM_OK;
+    return transport_take_addresses(t, code);
+}
+
+static int transport_step_look_up(srt_transport *t)
+{
+    int code, status;
+    if (!srt_lookup_has_ended(t->lookup))
+        return SERIATIM_AGAIN;
+    t->phase = TRANSPORT_CLOSED;
+    code = srt_lookup_take(t->lookup, &t->addresses);
+    t->lookup = NULL;
+    status = transport_take_addresses(t, code);
+    return status == SERIATIM_OK ? transport_next_address(t) : status;
 }
 
 int srt_transport_connect_unix(srt_transport *t)
@@ -152,6 +175,8 @@ static int transport_step_handshake(srt_transport *t)
 int srt_transport_step_phase(srt_transport *t)
 {
     switch (t->phase) {
+    case TRANSPORT_LOOKING_UP:
+        return transport_step_look_up(t);
     case TRANSPORT_CONNECTING:
         return transport_step_connect(t);
     case TRANSPORT_HANDSHAKE:

@@ -67,9 +67,14 @@ void srt_transport_served(srt_transport *t)
         seriatim_sentinel_served(t->sentinel);
 }
 
+void srt_transport_look_up_by_thread(srt_transport *t)
+{
+    t->looks_up_by_thread = 1;
+}
+
 int srt_transport_fd(const srt_transport *t)
 {
-    return t->fd;
+    return t->lookup ? srt_lookup_fd(t->lookup) : t->fd;
 }
 
 const char *srt_transport_address(const srt_transport *t)
@@ -79,7 +84,7 @@ const char *srt_transport_address(const srt_transport *t)
 
 int64_t srt_transport_began(const srt_transport *t)
 {
-    return t->began_ms;
+    return t->lookup ? srt_clock_ms() : t->began_ms;
 }
 
 int64_t srt_transport_deadline(const srt_transport *t)
@@ -95,6 +100,8 @@ const seriatim_error *srt_transport_error(const srt_transport *t)
 int srt_transport_wants(const srt_transport *t)
 {
     switch (t->phase) {
+    case TRANSPORT_LOOKING_UP:
+        return SERIATIM_WANT_READ;
     case TRANSPORT_CONNECTING:
         return SERIATIM_WANT_WRITE;
     case TRANSPORT_HANDSHAKE:
@@ -139,6 +146,7 @@ static int transport_next_sentinel(srt_transport *t)
     }
     t->asking = 1;
     t->asked = 0;
+    t->asks_until = INT64_MAX;
     return srt_transport_connect_host(t);
 }
 
@@ -284,7 +292,7 @@ int srt_transport_wait(srt_transport *t, int extra_fd, int timeout_ms)
     if (t && srt_transport_tls_has_bytes(t))
         return SERIATIM_OK;
     if (wants)
-        fds[0].fd = t->fd;
+        fds[0].fd = srt_transport_fd(t);
     fds[0].events = (short)((wants & SERIATIM_WANT_READ ? POLLIN : 0) | (wants & SERIATIM_WANT_WRITE ? POLLOUT : 0));
     n = poll(fds, 2, transport_poll_ms(t, timeout_ms));
     if (n > 0)

@@ -28,6 +28,11 @@ srt_transport *srt_transport_create(const seriatim_allocator *mem, const srt_url
 /* Has the next connect go to this address instead of the URL's: a master of a cluster. A host longer than 255 is cut.
  */
 void srt_transport_aim(srt_transport *t, const char *host, int port);
+/*
+ * From now on host names are looked up on threads of their own, and nothing blocks. A look-up has no limit but the
+ * resolver's. It may go on when the transport was closed, and frees what it has when it ends.
+ */
+void srt_transport_look_up_by_thread(srt_transport *t);
 void srt_transport_destroy(srt_transport *t); /* closes; NULL is fine */
 
 /*
@@ -36,8 +41,9 @@ void srt_transport_destroy(srt_transport *t); /* closes; NULL is fine */
  * call srt_transport_served when it has answered a request: else the next connect begins with another sentinel.
  *
  * Begins to connect, after closing what was open; OK means ready already. Only a TCP host name
- * blocks, in getaddrinfo. The last address of the host, and then the TLS handshake, has limit_ms, each
- * address before it a quarter of that. UNSUPPORTED: rediss:// in a build without OpenSSL.
+ * blocks, in getaddrinfo, unless srt_transport_look_up_by_thread was called. The last address of the host, and then the
+ * TLS handshake, has limit_ms, each address before it a quarter of that. UNSUPPORTED: rediss:// in a build without
+ * OpenSSL.
  */
 int srt_transport_connect(srt_transport *t, int limit_ms);
 /*
@@ -60,7 +66,7 @@ const char *srt_transport_address(const srt_transport *t);
  * not come: a connection, an answer to the TLS handshake, or a sentinel's answer.
  */
 int srt_transport_expire(srt_transport *t);
-/* When it began to connect, once the host was looked up; srt_clock_ms time. */
+/* When it began to connect, once the host was looked up; while that goes on, now. srt_clock_ms time. */
 int64_t srt_transport_began(const srt_transport *t);
 /* When step must be called even if nothing is ready, in srt_clock_ms time; INT64_MAX: never. */
 int64_t srt_transport_deadline(const srt_transport *t);

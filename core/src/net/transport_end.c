@@ -46,6 +46,8 @@ void srt_transport_forget_addresses(srt_transport *t)
     if (t->addresses)
         freeaddrinfo(t->addresses);
     t->addresses = t->next = NULL;
+    srt_lookup_abandon(t->lookup);
+    t->lookup = NULL;
 }
 
 int srt_transport_fail(srt_transport *t, int status, const char *what, const char *why)

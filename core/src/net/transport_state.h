@@ -2,6 +2,7 @@
 #ifndef SRT_TRANSPORT_STATE_H
 #define SRT_TRANSPORT_STATE_H
 
+#include "net/lookup.h"
 #include "net/sentinel.h"
 #include "net/transport.h"
 #include "base/status.h"
@@ -16,6 +17,7 @@
 
 typedef enum transport_phase {
     TRANSPORT_CLOSED,
+    TRANSPORT_LOOKING_UP, /* the host, on another thread */
     TRANSPORT_CONNECTING,
     TRANSPORT_HANDSHAKE,
     TRANSPORT_READY
@@ -29,7 +31,7 @@ struct srt_transport {
     seriatim_sentinel *sentinel; /* NULL: the URL says where Redis is */
     int asking;                  /* it is connected, or to be connected, to a sentinel */
     size_t asked;                /* bytes of the question that are sent */
-    int64_t asks_until;          /* since the sentinel's host was looked up */
+    int64_t asks_until;          /* INT64_MAX: the sentinel's host is not looked up yet */
     char address[280];
     transport_phase phase;
     int fd;
@@ -37,6 +39,8 @@ struct srt_transport {
     int limit_ms;
     int64_t began_ms; /* when the host was looked up */
     int64_t deadline_ms;
+    int looks_up_by_thread;            /* srt_transport_look_up_by_thread */
+    srt_lookup *lookup;                /* TRANSPORT_LOOKING_UP */
     struct addrinfo *addresses, *next; /* TCP: all that were found, and the next to try */
     seriatim_error error;
 #ifdef SERIATIM_WITH_OPENSSL
@@ -51,6 +55,7 @@ struct srt_transport {
 /* Returns the deadline of a step that begins now. */
 int64_t srt_transport_limit(const srt_transport *t);
 void srt_transport_close_fd(srt_transport *t);
+/* Also abandons a look-up. */
 void srt_transport_forget_addresses(srt_transport *t);
 /* Ends the connection with an error of the form "what where: why", in one line. */
 int srt_transport_fail(srt_transport *t, int status, const char *what, const char *why);
