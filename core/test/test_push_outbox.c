@@ -171,6 +171,22 @@ static void test_wrong_names_and_numbers_are_refused(void **state)
     seriatim_link_free(link);
 }
 
+static void test_a_pipeline_has_no_outboxes(void **state)
+{
+    redis_process *s = *state;
+    seriatim_link *link = link_to_queue(s->url, "pipeline", 1, "list");
+    seriatim_client *c = seriatim_link_client(link);
+    assert_int_equal(seriatim_pipeline_begin(c), SERIATIM_OK);
+    assert_int_equal(seriatim_pipeline_push(c, 0), SERIATIM_OK);
+    assert_int_equal(seriatim_push_outbox(c, "rows"), SERIATIM_INVALID);
+    assert_string_equal(link_message(link), "a pipeline has no outboxes");
+    assert_int_equal(add(link, "a", 1, "1", NULL), SERIATIM_INVALID);
+    assert_int_equal(seriatim_pipeline_send(c), SERIATIM_INVALID);
+    assert_string_equal(link_message(link), "a pipeline has no outboxes");
+    assert_int_equal(ask_redis(s, "EXISTS seriatim:{pipeline}:layout"), 0);
+    seriatim_link_free(link);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -179,6 +195,7 @@ int main(void)
         cmocka_unit_test(test_r_outbox_2_a_later_chunk_is_not_written_before_one_that_was_refused),
         cmocka_unit_test(test_an_error_behind_the_first_jobs_of_a_chunk_names_what_is_missing),
         cmocka_unit_test(test_wrong_names_and_numbers_are_refused),
+        cmocka_unit_test(test_a_pipeline_has_no_outboxes),
     };
     return cmocka_run_group_tests(tests, start_link_server, stop_link_server);
 }

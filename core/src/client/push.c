@@ -105,6 +105,10 @@ int seriatim_push_outbox(seriatim_client *c, const char *name)
     size_t len = name ? strlen(name) : 0;
     if (status != SERIATIM_OK)
         return status;
+    if (c->push != &c->single) {
+        srt_fail(&c->error, SERIATIM_INVALID, "a pipeline has no outboxes");
+        return push_refuse_option(c);
+    }
     if (len == 0 || len > SRT_OUTBOX_NAME || strspn(name, allowed) != len) {
         srt_fail(&c->error, SERIATIM_INVALID, "the name of an outbox must be 1 to %d letters, digits, '-' or '_'",
                  SRT_OUTBOX_NAME);
