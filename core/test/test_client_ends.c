@@ -34,6 +34,41 @@ static void test_a_second_operation_is_refused_while_one_runs(void **state)
     seriatim_client_free(c);
 }
 
+/* The answer that is owed would be taken for one of the next operation. */
+static void test_a_send_without_a_begin_leaves_the_operation_alone(void **state)
+{
+    seriatim_client *c = connected_client(2);
+    int pipelines;
+    (void)state;
+    for (pipelines = 0; pipelines < 2; pipelines++) {
+        assert_int_equal(seriatim_layout_begin(c, 0), SERIATIM_OK);
+        assert_int_equal(pipelines ? seriatim_pipeline_send(c) : seriatim_push_send(c), SERIATIM_INVALID);
+        assert_string_equal(message(c), "the client is busy with another operation");
+        assert_int_equal(srt_client_status(c), SERIATIM_AGAIN);
+        assert_int_equal(seriatim_push_begin(c, 0), SERIATIM_INVALID);
+        assert_int_equal(says(c, "$5\r\n1 2 3\r\n"), SERIATIM_OK);
+        assert_int_equal(srt_client_status(c), SERIATIM_OK);
+    }
+    seriatim_client_free(c);
+}
+
+static void test_the_begin_of_another_operation_ends_a_pipeline_that_was_not_sent(void **state)
+{
+    seriatim_client *c = connected_client(2);
+    (void)state;
+    assert_int_equal(seriatim_pipeline_begin(c), SERIATIM_OK);
+    assert_int_equal(seriatim_pipeline_push(c, 0), SERIATIM_OK);
+    assert_int_equal(add_job(c, "a", "1"), SERIATIM_OK);
+    assert_int_equal(seriatim_layout_begin(c, 0), SERIATIM_OK);
+    assert_int_equal(seriatim_pipeline_push(c, 0), SERIATIM_INVALID);
+    assert_string_equal(message(c), "no pipeline was begun");
+    assert_int_equal(add_job(c, "b", "1"), SERIATIM_INVALID);
+    assert_int_equal(says(c, "$5\r\n1 2 3\r\n"), SERIATIM_OK);
+    assert_int_equal(seriatim_pipeline_send(c), SERIATIM_INVALID);
+    assert_string_equal(message(c), "no pipeline was begun");
+    seriatim_client_free(c);
+}
+
 static void test_a_queue_that_does_not_exist_has_no_layout(void **state)
 {
     seriatim_client *c = connected_client(0);
@@ -266,6 +301,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_a_second_operation_is_refused_while_one_runs),
+        cmocka_unit_test(test_a_send_without_a_begin_leaves_the_operation_alone),
+        cmocka_unit_test(test_the_begin_of_another_operation_ends_a_pipeline_that_was_not_sent),
         cmocka_unit_test(test_a_queue_that_does_not_exist_has_no_layout),
         cmocka_unit_test(test_asking_for_the_layout_reads_it_again),
         cmocka_unit_test(test_f25_giving_up_names_the_chunks),

@@ -463,6 +463,7 @@ static int client_pause(seriatim_client *c, srt_request *r, seriatim_error *erro
     if (c->cluster.many) {
         c->asked--;
         srt_cluster_done(&c->cluster, r);
+        srt_client_forget_absences(c);
         if (c->status == SERIATIM_AGAIN && c->operation->on_disconnected)
             c->operation->on_disconnected(c);
         client_settle(c);

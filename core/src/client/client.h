@@ -327,7 +327,7 @@ void srt_client_warn(seriatim_client *c, srt_queue *queue);
 int srt_client_take_elsewhere(seriatim_client *c, srt_request *r, const seriatim_error *error);
 /* The answer to SRT_CLIENT_ABSENCE; an error: the user may not ask. */
 void srt_client_take_absence(seriatim_client *c, srt_request *r, const srt_reply *reply, const seriatim_error *error);
-/* A connection has ended: what was said there is asked for anew. */
+/* A connection has ended, or cannot be asked for replicas: what was said there is asked for anew. */
 void srt_client_forget_absences(seriatim_client *c);
 /* Was the request refused because the shard has an earlier layout than the request? */
 int srt_client_is_early(seriatim_client *c, const srt_request *r, const seriatim_error *error);
