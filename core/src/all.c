@@ -75,6 +75,7 @@
 #include "model/queue_names.c"
 #include "model/policy.c"
 #include "client/client_request.c"
+#include "client/client_life.c"
 #include "client/client.c"
 #include "client/early.c"
 #include "client/elsewhere.c"

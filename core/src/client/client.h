@@ -247,6 +247,8 @@ void srt_client_on_free(seriatim_client *c, void (*release)(seriatim_client *c))
 
 /* ---- For operations ------------------------------------------------------------------------ */
 
+/* Frees the last operation's results. */
+void srt_client_release(seriatim_client *c);
 /* Frees the last operation's results. INVALID while one is under way. */
 int srt_client_begin(seriatim_client *c);
 /* OK: it is under way. INVALID: no such queue, SRT_NO_QUEUE among them. NOMEM. */
