@@ -8,15 +8,23 @@
 
 /* ---- The operation under way --------------------------------------------------------------- */
 
-int srt_client_begin(seriatim_client *c)
+int srt_client_check_idle(seriatim_client *c)
 {
     if (c->before_begin)
         c->before_begin(c->host);
     if (c->status == SERIATIM_AGAIN)
         return srt_fail(&c->error, SERIATIM_INVALID, "the client is busy with another operation");
+    return SERIATIM_OK;
+}
+
+int srt_client_begin(seriatim_client *c)
+{
+    int status = srt_client_check_idle(c);
+    if (status != SERIATIM_OK)
+        return status;
     srt_client_release(c);
     c->push = &c->single;
-    c->push->open = 0;
+    c->push->open = c->pipeline_open = 0;
     c->after = NULL;
     c->status = SERIATIM_OK;
     c->waited_for_slot = 0;

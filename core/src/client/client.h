@@ -226,6 +226,7 @@ struct seriatim_client {
     srt_push *push;                 /* single, or that of a pipeline's queue */
     srt_push single;
     struct srt_pipeline *pipeline;                             /* NULL: none was begun */
+    int pipeline_open;                                         /* begun and not sent */
     void (*releases[SRT_CLIENT_RELEASES])(seriatim_client *c); /* called when the client is freed */
     size_t release_count;
 
@@ -249,7 +250,9 @@ void srt_client_on_free(seriatim_client *c, void (*release)(seriatim_client *c))
 
 /* Frees the last operation's results. */
 void srt_client_release(seriatim_client *c);
-/* Frees the last operation's results. INVALID while one is under way. */
+/* OK, or INVALID: an operation is under way. */
+int srt_client_check_idle(seriatim_client *c);
+/* The same, and frees the last operation's results, and drops a push or pipeline that was not sent. */
 int srt_client_begin(seriatim_client *c);
 /* OK: it is under way. INVALID: no such queue, SRT_NO_QUEUE among them. NOMEM. */
 int srt_client_start(seriatim_client *c, const srt_operation *operation, size_t queue);

@@ -34,7 +34,7 @@ typedef struct srt_pipeline {
     size_t part_count, part_cap;
     srt_piped *pushes;
     size_t push_count, push_cap;
-    int open, wants_handles;
+    int wants_handles;
     seriatim_error failure;              /* why it cannot be sent */
     int64_t replicas, wait_ms, limit_ms; /* the strictest of all pushes; limit_ms 0: no push yet */
 } srt_pipeline;
@@ -74,7 +74,7 @@ int seriatim_pipeline_begin(seriatim_client *c)
     pl->part_count = pl->push_count = 0;
     pl->replicas = pl->wait_ms = pl->limit_ms = 0;
     srt_error_clear(&pl->failure);
-    pl->open = 1;
+    c->pipeline_open = 1;
     return SERIATIM_OK;
 }
 
@@ -136,7 +136,7 @@ static void pipeline_close_push(seriatim_client *c)
 static int pipeline_check_open(seriatim_client *c)
 {
     srt_pipeline *pl = c->pipeline;
-    if (!pl || !pl->open)
+    if (!c->pipeline_open)
         return srt_fail(&c->error, SERIATIM_INVALID, "no pipeline was begun");
     pipeline_close_push(c);
     if (pl->failure.status != SERIATIM_OK)
@@ -507,15 +507,14 @@ int seriatim_pipeline_send(seriatim_client *c)
         .on_disconnected = pipeline_on_disconnected,
         .on_give_up = pipeline_on_give_up,
     };
-    int status;
     size_t queue;
-    if (c->before_begin)
-        c->before_begin(c->host);
+    int status = srt_client_check_idle(c);
+    if (status != SERIATIM_OK)
+        return status;
     status = pipeline_check_open(c);
     if (status == SERIATIM_OK)
         status = srt_client_check_identity(c);
-    if (c->pipeline)
-        c->pipeline->open = 0;
+    c->pipeline_open = 0;
     if (status != SERIATIM_OK) {
         c->status = status;
         return status;

@@ -305,10 +305,7 @@ static void push_on_disconnected(seriatim_client *c)
 
 int srt_push_seal(seriatim_client *c)
 {
-    int status;
-    if (c->before_begin)
-        c->before_begin(c->host);
-    status = push_check_open(c);
+    int status = push_check_open(c);
     if (status == SERIATIM_OK && c->push != &c->single)
         status = srt_fail(&c->error, SERIATIM_INVALID, "the pushes of a pipeline are sent by seriatim_pipeline_send");
     if (status == SERIATIM_OK)
@@ -333,7 +330,10 @@ int seriatim_push_send(seriatim_client *c)
         .on_disconnected = push_on_disconnected,
         .on_give_up = srt_push_on_give_up,
     };
-    int status = srt_push_seal(c);
+    int status = srt_client_check_idle(c);
+    if (status != SERIATIM_OK)
+        return status;
+    status = srt_push_seal(c);
     if (status != SERIATIM_OK) {
         c->status = status;
         return status;
