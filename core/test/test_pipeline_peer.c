@@ -184,6 +184,168 @@ static void test_a_wait_counts_for_a_queue_while_another_one_goes_on(void **stat
     }
 }
 
+/* ---- A queue that waits ------------------------------------------------------------------------ */
+
+#define ADDED "$7\r\n10 10 0\r\n"
+#define EARLY "-GENERATION 1\r\n" /* from a shard that was not turned yet */
+
+/* The word is to stand in what the client sends, which is taken; or, absent 1, is not to stand there. */
+static void sends_or_not(seriatim_client *c, const char *word, int absent)
+{
+    const char *data;
+    size_t len, i;
+    int found = 0;
+    srt_client_output(c, &data, &len);
+    for (i = 0; i + strlen(word) <= len; i++)
+        found |= memcmp(data + i, word, strlen(word)) == 0;
+    if (found == absent)
+        fail_msg("%s: %.*s", word, (int)len, data);
+    srt_client_sent(c, len);
+}
+
+static void sends(seriatim_client *c, const char *word)
+{
+    sends_or_not(c, word, 0);
+}
+
+static void hears_of(seriatim_client *c, const char *answer)
+{
+    assert_int_equal(says(c, answer), SERIATIM_OK);
+}
+
+static void assert_result(const seriatim_client *c, size_t number, int status)
+{
+    seriatim_push_counts counts;
+    seriatim_error error;
+    assert_int_equal(seriatim_pipeline_result(c, number, &counts, &error), status);
+    assert_int_equal(counts.added, status == SERIATIM_OK ? 10 : 0);
+}
+
+enum { TO_ONE_REDIS, TO_A_CLUSTER, WITH_A_REPLICA };
+
+/* Ten jobs for each of the queues, which have one shard, first for this one. The chunks are sent. */
+static seriatim_client *client_that_pushes_to_both(size_t first, int how)
+{
+    seriatim_client *c = client_of_two(NULL, 1);
+    size_t i;
+    if (how == TO_A_CLUSTER)
+        assert_int_equal(srt_cluster_seed(&c->cluster, "A", 1), SERIATIM_OK);
+    assert_int_equal(seriatim_pipeline_begin(c), SERIATIM_OK);
+    for (i = 0; i < 2; i++) {
+        assert_int_equal(seriatim_pipeline_push(c, i == 0 ? first : 1 - first), SERIATIM_OK);
+        if (how == WITH_A_REPLICA)
+            assert_int_equal(seriatim_push_replicas(c, 1, 0.25), SERIATIM_OK);
+        assert_int_equal(add_jobs(c, 10 * (int)i, 10), SERIATIM_OK);
+    }
+    assert_int_equal(seriatim_pipeline_send(c), SERIATIM_OK);
+    if (how == TO_A_CLUSTER) {
+        srt_client_tick(c, 1000);
+        sends(c, "SLOTS");
+        hears_of(c, "*1\r\n*3\r\n:0\r\n:16383\r\n*2\r\n$1\r\nA\r\n:1\r\n");
+    }
+    for (i = 0; i < 2; i++) {
+        sends(c, ":layout");
+        hears_of(c, "$5\r\n2 1 3\r\n");
+    }
+    sends(c, "id-19");
+    return c;
+}
+
+static void test_r_pipe_3_replicas_of_a_queue_are_counted_while_another_one_waits(void **state)
+{
+    peer *p = new_peer(3);
+    seriatim_client *c = client_of_two(NULL, 3);
+    seriatim_error error = {0, ""};
+    int i;
+    (void)state;
+    p->generation = 2;
+    p->replicas = 1;
+    assert_int_equal(collect(c, 20, 1), SERIATIM_OK);
+    for (i = 0; i < 2; i++)
+        assert_true(peer_answer_one(p, c, 0));
+    p->generation = 1; /* of the shards of R, which are not turned yet */
+    p->stale_from = 32;
+    assert_int_equal(peer_run(p, c, &error), SERIATIM_AGAIN);
+    assert_int_equal(p->waits, 1);
+    assert_int_equal(srt_client_give_up(c, SERIATIM_TIMEOUT, "late"), SERIATIM_TIMEOUT);
+    assert_result(c, 0, SERIATIM_OK);
+    assert_result(c, 1, SERIATIM_TIMEOUT);
+    free_peer(p);
+    seriatim_client_free(c);
+}
+
+static void test_r_pipe_3_a_layout_that_changed_is_loaded_while_another_queue_waits(void **state)
+{
+    seriatim_client *c = client_that_pushes_to_both(0, TO_ONE_REDIS);
+    (void)state;
+    hears_of(c, "-GENERATION 3\r\n");
+    sends(c, "{Q}:layout");
+    hears_of(c, EARLY);
+    hears_of(c, "$5\r\n3 1 3\r\n");
+    sends(c, "{Q/0}");
+    hears_of(c, ADDED);
+    assert_true(srt_client_sleeps(c) >= 0);
+    srt_client_wake(c);
+    sends(c, "{R/0}");
+    hears_of(c, ADDED);
+    assert_int_equal(srt_client_status(c), SERIATIM_OK);
+    assert_result(c, 0, SERIATIM_OK);
+    assert_result(c, 1, SERIATIM_OK);
+    seriatim_client_free(c);
+}
+
+/* The master of Q does not answer. */
+static void test_r_pipe_3_an_early_request_is_repeated_while_another_queue_waits(void **state)
+{
+    seriatim_client *c = client_that_pushes_to_both(1, TO_A_CLUSTER);
+    (void)state;
+    hears_of(c, EARLY);
+    assert_int_equal(srt_client_sleeps(c), -1);
+    sends_or_not(c, "{R/0}", 1);
+    srt_client_tick(c, 1050);
+    sends(c, "{R/0}");
+    hears_of(c, ADDED);
+    hears_of(c, ADDED);
+    assert_int_equal(srt_client_status(c), SERIATIM_OK);
+    seriatim_client_free(c);
+}
+
+/* Of one Redis there are always answers, and it is repeated with one of them. */
+static void test_r_pipe_3_an_early_request_is_repeated_while_another_queue_goes_on(void **state)
+{
+    seriatim_client *c = client_that_pushes_to_both(1, TO_ONE_REDIS);
+    (void)state;
+    hears_of(c, EARLY);
+    sends_or_not(c, "{R/0}", 1);
+    srt_client_tell_spent(c, 10);
+    hears_of(c, "$5\r\n9 9 0\r\n"); /* Q took nine of its jobs */
+    sends(c, "{R/0}");
+    hears_of(c, "$5\r\n1 1 0\r\n");
+    hears_of(c, ADDED);
+    assert_int_equal(srt_client_status(c), SERIATIM_OK);
+    seriatim_client_free(c);
+}
+
+/* Redis had forgotten the script of R, whose call comes behind the WAIT of Q now. */
+static void test_a_wait_counts_nothing_that_is_written_behind_it(void **state)
+{
+    seriatim_client *c = client_that_pushes_to_both(0, WITH_A_REPLICA);
+    (void)state;
+    hears_of(c, ADDED);
+    sends(c, "WAIT");
+    hears_of(c, "-NOSCRIPT No matching script. Please use EVAL.\r\n");
+    sends(c, "EVAL");
+    hears_of(c, ":1\r\n");
+    sends_or_not(c, "WAIT", 1);
+    hears_of(c, ADDED);
+    sends(c, "WAIT");
+    hears_of(c, ":0\r\n");
+    assert_int_equal(srt_client_status(c), SERIATIM_REPLICAS);
+    assert_result(c, 0, SERIATIM_OK);
+    assert_int_equal(seriatim_pipeline_outcome(c, 1, 0), SERIATIM_JOB_ADDED);
+    seriatim_client_free(c);
+}
+
 static void test_the_strictest_options_hold(void **state)
 {
     seriatim_client *c = client_of_two(NULL, 3);
@@ -231,6 +393,11 @@ int main(void)
         cmocka_unit_test(test_r_pipe_3_what_was_not_answered_is_told_of_each_push),
         cmocka_unit_test(test_one_wait_counts_the_replicas_of_all_queues),
         cmocka_unit_test(test_a_wait_counts_for_a_queue_while_another_one_goes_on),
+        cmocka_unit_test(test_r_pipe_3_replicas_of_a_queue_are_counted_while_another_one_waits),
+        cmocka_unit_test(test_r_pipe_3_a_layout_that_changed_is_loaded_while_another_queue_waits),
+        cmocka_unit_test(test_r_pipe_3_an_early_request_is_repeated_while_another_queue_waits),
+        cmocka_unit_test(test_r_pipe_3_an_early_request_is_repeated_while_another_queue_goes_on),
+        cmocka_unit_test(test_a_wait_counts_nothing_that_is_written_behind_it),
         cmocka_unit_test(test_the_strictest_options_hold),
         cmocka_unit_test(test_every_allocation_of_a_pipeline_may_fail),
     };

@@ -3,7 +3,6 @@
 
 #include <string.h>
 
-#define CLIENT_EARLY_MS 5        /* before a request goes again to a shard that was not turned to its layout */
 #define CLIENT_SETTINGS_AGE 60.0 /* seconds after which a push or pop asks for its queue's settings again */
 
 /* ---- The operation under way --------------------------------------------------------------- */
@@ -53,7 +52,7 @@ static srt_layout_mode client_layout_mode(const seriatim_client *c)
     return c->operation->creates && c->registry.queues[c->queue]->own.shards_count ? SRT_LAYOUT_KEEP : SRT_LAYOUT_LOOK;
 }
 
-static int client_ask_layout(seriatim_client *c)
+int srt_client_ask_layout(seriatim_client *c, void *subject, int later)
 {
     const srt_queue *queue = c->registry.queues[c->queue];
     srt_request *r = srt_layout_request(&c->registry, srt_cluster_pool(&c->cluster), queue, client_layout_mode(c),
@@ -61,7 +60,12 @@ static int client_ask_layout(seriatim_client *c)
     if (!r)
         return srt_client_fail_plain(c, SERIATIM_NOMEM);
     r->kind = SRT_CLIENT_LAYOUT;
-    return srt_client_send(c, r);
+    r->subject = subject;
+    if (!later || r->tail.failed)
+        return srt_client_send(c, r);
+    c->asked++;
+    srt_client_keep_early(c, r);
+    return SERIATIM_OK;
 }
 
 static void client_end(seriatim_client *c)
@@ -80,7 +84,9 @@ static void client_settle(seriatim_client *c)
     if (c->status != SERIATIM_AGAIN || c->sleep_ms >= 0)
         return;
     if (c->early && c->asked == c->early_count)
-        srt_client_sleep(c, CLIENT_EARLY_MS);
+        srt_client_sleep(c, SRT_CLIENT_EARLY_MS);
+    else if (c->early)
+        srt_client_repeat_early(c);
     if (c->asked > 0)
         return;
     if (c->failed == SERIATIM_OK && c->stale && c->pause_ms > 0) {
@@ -89,7 +95,7 @@ static void client_settle(seriatim_client *c)
         return;
     }
     if (c->failed == SERIATIM_OK && c->stale)
-        client_ask_layout(c);
+        srt_client_ask_layout(c, NULL, 0);
     if (c->asked == 0)
         client_end(c);
 }
@@ -359,10 +365,14 @@ static void client_take_refusal(seriatim_client *c, srt_request *r, const seriat
 }
 
 /* AGAIN: Redis still has the layout whose generation was refused. */
-static int client_take_layout(seriatim_client *c, const srt_reply *reply)
+static int client_take_layout(seriatim_client *c, const srt_request *r, const srt_reply *reply)
 {
-    srt_queue *queue = c->registry.queues[c->queue];
-    int absent, status = srt_layout_take(&c->registry, queue, client_layout_mode(c), reply, &absent, NULL, &c->error);
+    srt_queue *queue;
+    int absent, status;
+    if (c->operation->before_answer)
+        c->operation->before_answer(c, r);
+    queue = c->registry.queues[c->queue];
+    status = srt_layout_take(&c->registry, queue, client_layout_mode(c), reply, &absent, NULL, &c->error);
     if (status != SERIATIM_OK)
         return srt_client_fail(c, status);
     queue->read_at = c->unix_time;
@@ -413,7 +423,7 @@ static int client_take(seriatim_client *c, srt_request *r, const srt_reply *repl
     if (!client_name_moving_slot(c, r, error) && srt_client_must_pause(error->status, error->message))
         return client_pause(c, r, error);
     if (r->kind == SRT_CLIENT_LAYOUT && error->status == SERIATIM_OK && c->failed == SERIATIM_OK) {
-        if (client_take_layout(c, reply) == SERIATIM_AGAIN) {
+        if (client_take_layout(c, r, reply) == SERIATIM_AGAIN) {
             srt_fail(error, SERIATIM_LOADING, "the layout of the queue is being changed");
             return client_pause(c, r, error);
         }

@@ -62,7 +62,7 @@ typedef struct srt_operation {
      * earlier sending.
      */
     int (*on_stale)(seriatim_client *c, srt_request *request, int left);
-    /* An answer has come, of which the other functions are told next. May set c->queue. */
+    /* An answer has come, of which the other functions are told next, `send` among them. May set c->queue. */
     void (*before_answer)(seriatim_client *c, const srt_request *request);
     /*
      * All answers are in: the status of the operation, its text in c->error. `failed` is what srt_client_fail said
@@ -103,6 +103,14 @@ typedef enum srt_push_step {
 } srt_push_step;
 #define SRT_PUSH_STEPS 5
 
+/* Of a chunk that was answered and is not settled. */
+typedef enum srt_push_doubt {
+    SRT_PUSH_CERTAIN,
+    SRT_PUSH_UNCOUNTED, /* it is written, and its replicas are not counted */
+    SRT_PUSH_COUNTED,   /* they are, and those of other chunks are not */
+    SRT_PUSH_UNANSWERED /* of a push that is given up: Redis may have written it */
+} srt_push_doubt;
+
 /* Up to 1,000 jobs of one shard: places[first .. first + count). The shard may take only the first few of them. Chunks
  * of one shard are neighbours. */
 typedef struct srt_push_chunk {
@@ -111,8 +119,10 @@ typedef struct srt_push_chunk {
     size_t first, count, bytes;
     int64_t sequence; /* 0: not queued yet */
     size_t taken;     /* of this many first jobs the outcome is known */
-    int unsure;       /* written, and its replicas are not counted yet */
-    int found;        /* of SRT_PUSH_ASK: one of its ids is in the shard, or on its way from it */
+    srt_push_doubt doubt;
+    const srt_redis *peer; /* who has written it, on its present connection, ... */
+    uint64_t starts;       /* ... where the request begins (srt_request.starts) */
+    int found;             /* of SRT_PUSH_ASK: one of its ids is in the shard, or on its way from it */
 } srt_push_chunk;
 
 #define SRT_OUTBOX_NAME 64 /* bytes, as seriatim_push_outbox says */
@@ -140,7 +150,6 @@ typedef struct srt_push {
     int again;       /* an id is on its way: a moment later all is asked anew */
     int moved;       /* an id is not in its old shard, and replicas have to know that before it is believed */
     size_t absences; /* connections on which that is asked for */
-    size_t absences_elsewhere; /* of the other queues of a pipeline; else 0 */
     size_t pending_chunks, written_chunks, failed_chunks;
     size_t pending_jobs, failed_jobs; /* pending: neither written nor failed */
     seriatim_error failure;           /* why the first chunk, or before sending a job, was refused */
@@ -156,9 +165,10 @@ typedef struct srt_push {
     size_t refused_cap;
     int64_t replicas, wait_ms; /* wanted: WAIT replicas wait_ms; 0: none */
     int64_t limit_ms;          /* from its first step to its end */
-    size_t unsure;             /* chunks */
-    size_t connection;         /* counts the connections that were lost: an answer of WAIT holds for its own only */
-    int64_t fewest;            /* replicas that a master has said by WAIT, the smallest number; INT64_MAX: none has */
+    size_t unanswered;         /* requests without an answer, but for those about replicas */
+    size_t unsure;             /* chunks that are written, whose replicas are not counted, or only they are */
+    size_t connection; /* counts the connections that were lost: an answer about absence holds for its own only */
+    int64_t fewest;    /* replicas that a master has said by WAIT, the smallest number; INT64_MAX: none has */
     seriatim_push_counts sure; /* counts and written_chunks without the unsure ones */
     size_t sure_chunks;
     char outbox[SRT_OUTBOX_NAME + 1]; /* the outbox that the jobs come from; empty: none */
@@ -209,6 +219,7 @@ struct seriatim_client {
     srt_request
         *early; /* requests to shards that were not turned to their layout yet: they are sent again as they are */
     size_t early_count;  /* among `asked` */
+    int64_t early_ms;    /* spent_ms when the first of them was refused */
     uint64_t early_at;   /* `begun` when a shard was last found that was not turned; 0: none was */
     srt_request *absent; /* calls for ids that are not in their old shard, until a replica of that knows it */
     int64_t absences;    /* counts them: an answer that says whether a replica knows it names its call by this number */
@@ -287,6 +298,11 @@ int srt_client_send(seriatim_client *c, srt_request *request);
 int srt_client_gave_up(const seriatim_client *c, const srt_request *request);
 /* Goes on with another queue: `send` is called for it, at once or when its layout is known. */
 int srt_client_turn_to(seriatim_client *c, size_t queue);
+/*
+ * Asks for the layout of c->queue while requests for other queues are under way; then before_answer is told of a
+ * request with this subject, and `send` is called. later: a few milliseconds later.
+ */
+int srt_client_ask_layout(seriatim_client *c, void *subject, int later);
 /* Is the layout unknown, or are the settings a minute old? Then a push or pop asks for them. */
 int srt_client_layout_is_old(const seriatim_client *c, const srt_queue *queue);
 /* No request waits: `on_awake` is called after `ms` milliseconds, or when the listener gets a message. */
@@ -323,6 +339,7 @@ void srt_client_warn(seriatim_client *c, srt_queue *queue);
 
 /* ---- Requests that came too early (early.c), for client.c ------------------------------------- */
 
+#define SRT_CLIENT_EARLY_MS 5   /* before they are sent again */
 #define SRT_CLIENT_LAYOUT (-1)  /* kind of a request for a layout */
 #define SRT_CLIENT_ABSENCE (-2) /* elsewhere.c's: ROLE, or WAIT */
 /*
@@ -338,6 +355,8 @@ void srt_client_forget_absences(seriatim_client *c);
 int srt_client_is_early(seriatim_client *c, const srt_request *r, const seriatim_error *error);
 void srt_client_keep_early(seriatim_client *c, srt_request *r);
 void srt_client_send_early(seriatim_client *c);
+/* Other requests are under way: in a cluster maybe for long, so its clock repeats them, else the next answer. */
+void srt_client_repeat_early(seriatim_client *c);
 void srt_client_drop_early(seriatim_client *c);
 
 /* ---- The listener, for the I/O side ---------------------------------------------------------- */

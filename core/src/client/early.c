@@ -24,29 +24,46 @@ int srt_client_is_early(seriatim_client *c, const srt_request *r, const seriatim
  */
 void srt_client_keep_early(seriatim_client *c, srt_request *r)
 {
+    if (!c->early)
+        c->early_ms = c->spent_ms;
     r->next = c->early;
     c->early = r;
     c->early_count++;
 }
 
+static srt_request *early_take(seriatim_client *c)
+{
+    srt_request *r = c->early;
+    if (!r)
+        return NULL;
+    c->early = r->next;
+    c->early_count--;
+    r->next = NULL;
+    return r;
+}
+
 void srt_client_send_early(seriatim_client *c)
 {
-    while (c->early) {
-        srt_request *r = c->early;
-        c->early = r->next;
-        c->early_count--;
-        r->next = NULL;
+    srt_request *r;
+    while ((r = early_take(c)) != NULL)
         srt_cluster_again(&c->cluster, r); /* NOMEM: it goes with the next connection */
+}
+
+void srt_client_repeat_early(seriatim_client *c)
+{
+    srt_request *r;
+    if (!c->cluster.many) {
+        if (c->spent_ms - c->early_ms >= SRT_CLIENT_EARLY_MS)
+            srt_client_send_early(c);
+        return;
     }
+    while ((r = early_take(c)) != NULL)
+        srt_cluster_delay(&c->cluster, r);
 }
 
 void srt_client_drop_early(seriatim_client *c)
 {
-    while (c->early) {
-        srt_request *r = c->early;
-        c->early = r->next;
-        c->early_count--;
-        r->next = NULL;
+    srt_request *r;
+    while ((r = early_take(c)) != NULL)
         srt_cluster_done(&c->cluster, r);
-    }
 }

@@ -16,7 +16,8 @@
 typedef struct srt_queue_part {
     srt_push push; /* the first member: the subject of its requests is the part */
     size_t queue;
-    int stale; /* its layout is to be loaded (again) */
+    int stale;   /* its layout is to be loaded (again) */
+    int loading; /* again, and that is asked for */
     int64_t stale_generation;
     int planned;                 /* its chunks are made */
     seriatim_error error, cause; /* how it ended; cause: why, before the error said how much was written */
@@ -35,6 +36,7 @@ typedef struct srt_pipeline {
     srt_piped *pushes;
     size_t push_count, push_cap;
     int wants_handles;
+    int begun;                           /* the layouts are known, and chunks are sent */
     seriatim_error failure;              /* why it cannot be sent */
     int64_t replicas, wait_ms, limit_ms; /* the strictest of all pushes; limit_ms 0: no push yet */
 } srt_pipeline;
@@ -72,6 +74,7 @@ int seriatim_pipeline_begin(seriatim_client *c)
         pl->push_cap = 0;
     }
     pl->part_count = pl->push_count = 0;
+    pl->begun = 0;
     pl->replicas = pl->wait_ms = pl->limit_ms = 0;
     srt_error_clear(&pl->failure);
     c->pipeline_open = 1;
@@ -101,7 +104,7 @@ static srt_queue_part *pipeline_part(seriatim_client *c, size_t queue)
         return NULL;
     pl->part_count++;
     pl->parts[i]->queue = queue;
-    pl->parts[i]->planned = 0;
+    pl->parts[i]->planned = pl->parts[i]->loading = 0;
     pl->parts[i]->stale_generation = 0;
     srt_error_clear(&pl->parts[i]->error);
     srt_error_clear(&pl->parts[i]->cause);
@@ -184,19 +187,10 @@ size_t srt_pipeline_flying(const seriatim_client *c)
     return bytes;
 }
 
-static size_t pipeline_absences(const seriatim_client *c)
-{
-    size_t i, count = 0;
-    for (i = 0; i < c->pipeline->part_count; i++)
-        count += c->pipeline->parts[i]->push.absences;
-    return count;
-}
-
 /* What the client and the files of a push take for the present push. */
 static void pipeline_turn_to(seriatim_client *c, srt_queue_part *part)
 {
     part->push.elsewhere = srt_pipeline_flying(c) - part->push.flying;
-    part->push.absences_elsewhere = pipeline_absences(c) - part->push.absences;
     c->push = &part->push;
     c->queue = part->queue;
     c->stale = part->stale;
@@ -234,25 +228,35 @@ static int pipeline_make_outcomes(seriatim_client *c)
     return SERIATIM_OK;
 }
 
+/* Of a part that keeps the others from being sent: its layout is not known, or its queue does not exist. */
+static srt_queue_part *pipeline_hindrance(const seriatim_client *c)
+{
+    const srt_pipeline *pl = c->pipeline;
+    size_t i;
+    for (i = 0; i < pl->part_count; i++)
+        if (pl->parts[i]->stale)
+            return pl->parts[i];
+    for (i = 0; i < pl->part_count; i++)
+        if (pl->parts[i]->push.job_count && c->registry.queues[pl->parts[i]->queue]->shards_count == 0)
+            return pl->parts[i];
+    return NULL;
+}
+
 /* Each layout is known, and each queue exists, before anything is written. */
 static int pipeline_send(seriatim_client *c, srt_queue *queue)
 {
     srt_pipeline *pl = c->pipeline;
+    srt_queue_part *part = (srt_queue_part *)c->push, *first = NULL;
     size_t i;
     (void)queue;
-    ((srt_queue_part *)c->push)->stale = 0;
-    for (i = 0; i < pl->part_count; i++)
-        if (pl->parts[i]->stale) {
-            pipeline_turn_to(c, pl->parts[i]);
-            return SERIATIM_OK;
-        }
-    for (i = 0; i < pl->part_count; i++)
-        if (pl->parts[i]->push.job_count && c->registry.queues[pl->parts[i]->queue]->shards_count == 0) {
-            pipeline_turn_to(c, pl->parts[i]);
-            return srt_push_send(c, c->registry.queues[c->queue]);
-        }
+    part->stale = part->loading = 0;
+    if (!pl->begun && (first = pipeline_hindrance(c)) != NULL) {
+        pipeline_turn_to(c, first);
+        return first->stale ? SERIATIM_OK : srt_push_send(c, c->registry.queues[c->queue]);
+    }
+    pl->begun = 1;
     for (i = 0; i < pl->part_count && c->failed == SERIATIM_OK; i++) {
-        if (pl->parts[i]->planned || pl->parts[i]->push.job_count == 0)
+        if (pl->parts[i]->planned || pl->parts[i]->stale || pl->parts[i]->push.job_count == 0)
             continue;
         pipeline_turn_to(c, pl->parts[i]);
         if (pipeline_make_outcomes(c) != SERIATIM_OK)
@@ -281,53 +285,54 @@ static void pipeline_ask_replicas(seriatim_client *c, srt_queue_part *part)
     srt_push_ask_replicas(c);
 }
 
-static int pipeline_is_unsure(const srt_pipeline *pl)
+static void pipeline_load(seriatim_client *c, srt_queue_part *part, int later)
 {
-    size_t i;
-    for (i = 0; i < pl->part_count; i++)
-        if (pl->parts[i]->push.unsure)
-            return 1;
-    return 0;
+    c->stale_generation = part->stale_generation;
+    part->loading = 1;
+    srt_client_ask_layout(c, part, later);
 }
 
-/* While replicas are counted nothing else is sent: the last answer of WAIT is known by that nothing is under way. */
 static void pipeline_follow_moved(seriatim_client *c, srt_queue_part *part)
 {
-    if (!part->planned || part->stale || pipeline_is_unsure(c->pipeline) || !srt_push_follow(c))
+    c->pause_ms = 0;
+    if (!part->planned || part->stale || !srt_push_follow(c))
         return;
     part->stale = 1;
     part->stale_generation = 0;
     part->planned = 0;
+    pipeline_load(c, part, 1);
 }
 
-/* An answer was taken: sends what may follow it, and with the last one loads the layouts that have grown old. */
+/* A layout that has grown old is loaded when all that was sent by it is answered. */
+static void pipeline_load_again(seriatim_client *c, srt_queue_part *part)
+{
+    if (c->pipeline->begun && part->stale && !part->loading && part->push.unanswered == 0 && part->push.unsure == 0 &&
+        c->failed == SERIATIM_OK)
+        pipeline_load(c, part, 0);
+}
+
+/* An answer was taken: sends what may follow it. */
 static int pipeline_go_on(seriatim_client *c)
 {
-    srt_pipeline *pl = c->pipeline;
-    size_t i;
-    c->stale = 0;
-    pipeline_each(c, pipeline_open_shards);
     pipeline_each(c, pipeline_ask_replicas);
+    pipeline_each(c, pipeline_open_shards);
     pipeline_each(c, pipeline_follow_moved);
-    for (i = 0; i < pl->part_count && c->asked == 1 && !c->stale; i++)
-        if (pl->parts[i]->stale)
-            pipeline_turn_to(c, pl->parts[i]);
+    pipeline_each(c, pipeline_load_again);
+    c->stale = 0; /* each part has its own */
     return c->failed;
 }
 
+/* An answer to WAIT counts for each part that has written something on its connection. */
 static int pipeline_on_reply(seriatim_client *c, srt_request *r, const srt_reply *reply)
 {
     srt_pipeline *pl = c->pipeline;
     size_t i;
-    /* Before a part goes on, for each of them: what it sends is no WAIT, nor is what is asked about moved ids. */
-    r->part = r->subject ? 0 : c->asked - pipeline_absences(c);
-    for (i = 0; !r->subject && i < pl->part_count; i++)
-        if (pl->parts[i]->push.unsure) {
-            pipeline_turn_to(c, pl->parts[i]);
-            srt_push_take_answer(c, r, reply);
-        }
     if (r->subject)
         srt_push_take_answer(c, r, reply);
+    for (i = 0; !r->subject && i < pl->part_count; i++) {
+        pipeline_turn_to(c, pl->parts[i]);
+        srt_push_take_answer(c, r, reply);
+    }
     return pipeline_go_on(c);
 }
 
@@ -335,14 +340,12 @@ static int pipeline_on_refused(seriatim_client *c, srt_request *r, const seriati
 {
     srt_pipeline *pl = c->pipeline;
     size_t i;
-    r->part = r->subject ? 0 : c->asked - pipeline_absences(c); /* as above */
-    for (i = 0; !r->subject && i < pl->part_count; i++)
-        if (pl->parts[i]->push.unsure) {
-            pipeline_turn_to(c, pl->parts[i]);
-            srt_push_take_refusal(c, r, error);
-        }
     if (r->subject)
         srt_push_take_refusal(c, r, error);
+    for (i = 0; !r->subject && i < pl->part_count; i++) {
+        pipeline_turn_to(c, pl->parts[i]);
+        srt_push_take_refusal(c, r, error);
+    }
     return pipeline_go_on(c);
 }
 
@@ -364,13 +367,9 @@ static void pipeline_part_disconnected(seriatim_client *c, srt_queue_part *part)
 
 static void pipeline_on_disconnected(seriatim_client *c)
 {
-    srt_pipeline *pl = c->pipeline;
-    size_t i;
     pipeline_each(c, pipeline_part_disconnected);
     pipeline_each(c, pipeline_follow_moved);
-    for (i = 0; i < pl->part_count && c->asked == 0 && !c->stale; i++)
-        if (pl->parts[i]->stale)
-            pipeline_turn_to(c, pl->parts[i]);
+    pipeline_each(c, pipeline_load_again);
 }
 
 /* ---- The end --------------------------------------------------------------------------------- */

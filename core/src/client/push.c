@@ -30,7 +30,7 @@ void srt_push_open(seriatim_client *c)
     p->handles = NULL;
     p->handle_count = 0;
     p->outcomes = NULL;
-    p->first = p->flying = p->elsewhere = p->absences_elsewhere = 0;
+    p->first = p->flying = p->elsewhere = 0;
     srt_arena_reset(&p->handle_arena);
     p->outbox[0] = '\0';
     p->low = p->number = 0;
@@ -39,7 +39,7 @@ void srt_push_open(seriatim_client *c)
     p->floor = 0;
     p->asks = p->asked = p->again = p->moved = 0;
     p->absences = 0;
-    p->unsure = p->sure_chunks = 0;
+    p->unanswered = p->unsure = p->sure_chunks = 0;
     memset(&p->sure, 0, sizeof p->sure);
     srt_error_clear(&p->failure);
     srt_error_clear(&p->shortage);
@@ -168,11 +168,17 @@ const size_t *seriatim_push_refused(const seriatim_client *c, size_t *count)
 
 /* ---- The operation --------------------------------------------------------------------------- */
 
+static void push_note_answer(srt_push *p, const srt_request *r)
+{
+    p->unanswered -= r->kind != PUSH_KIND_WAIT && r->kind != PUSH_KIND_ABSENCE;
+}
+
 void srt_push_take_answer(seriatim_client *c, const srt_request *r, const srt_reply *reply)
 {
     const srt_token *root = &reply->tokens[0];
+    push_note_answer(c->push, r);
     if (r->kind == PUSH_KIND_TOKEN)
-        srt_push_take_token(c, r->place, root);
+        srt_push_take_token(c, r, root);
     else if (r->kind == PUSH_KIND_ABSENCE)
         srt_push_take_absence(c, r, reply);
     else if (root->type != (r->kind == PUSH_KIND_WAIT ? SRT_INTEGER : SRT_STRING))
@@ -182,12 +188,13 @@ void srt_push_take_answer(seriatim_client *c, const srt_request *r, const srt_re
     else if (r->kind == PUSH_KIND_ASK)
         srt_push_take_asked(c, r->place, root);
     else
-        srt_push_take_written(c, r->place, root->data, root->len);
+        srt_push_take_written(c, r, root->data, root->len);
 }
 
 void srt_push_take_refusal(seriatim_client *c, const srt_request *r, const seriatim_error *error)
 {
     srt_push *p = c->push;
+    push_note_answer(p, r);
     if (r->kind == PUSH_KIND_TOKEN) {
         if (c->failed == SERIATIM_OK)
             srt_fail(&c->error, SERIATIM_UNKNOWN_OUTCOME, "outcome unknown: %.200s", error->message);
@@ -199,10 +206,9 @@ void srt_push_take_refusal(seriatim_client *c, const srt_request *r, const seria
         return;
     }
     if (r->kind == PUSH_KIND_WAIT) {
-        if (r->place == p->connection)
+        if (srt_push_take_replicas(c, r, 0))
             srt_fail(&p->shortage, SERIATIM_REPLICAS, "the push is written, and WAIT was refused: %.180s",
                      error->message);
-        srt_push_take_replicas(c, r, 0);
         return;
     }
     if (p->failed_chunks++ == 0)
@@ -233,19 +239,17 @@ static void push_ask_token(seriatim_client *c, size_t chunk, const char *command
     srt_push_token_arg(c, queue, c->push->chunks[chunk].shard, ask);
     if (milliseconds)
         srt_request_text(ask, milliseconds);
-    ask->kind = PUSH_KIND_TOKEN;
-    ask->place = chunk;
-    ask->subject = c->push;
-    srt_client_send(c, ask);
+    srt_push_ask(c, ask, PUSH_KIND_TOKEN, chunk);
 }
 
 /*
  * Was an earlier sending of it applied, before the layout changed? Its token tells. The token is renewed behind that,
- * because WAIT tells only of what its own connection has written; a number for an answer says nothing
- * (srt_push_take_token). If the connection ends between the two, the chunk is sent again.
+ * because WAIT tells only of what its own connection has written. If the connection ends between the two, the chunk is
+ * sent again.
  */
 void srt_push_take_stale(seriatim_client *c, const srt_request *r, int left)
 {
+    push_note_answer(c->push, r);
     if (r->kind == PUSH_KIND_ASK || !left || c->failed != SERIATIM_OK)
         return;
     push_ask_token(c, r->place, "GET", NULL);

@@ -15,8 +15,7 @@
  */
 enum { PUSH_KIND_CHUNK, PUSH_KIND_ASK, PUSH_KIND_TOKEN, PUSH_KIND_WAIT, PUSH_KIND_ABSENCE };
 
-/* Bits of a peer's mark: it has written chunks whose replicas are not counted; it has said that an id is not there. */
-enum { PUSH_MARK_UNSURE = 1, PUSH_MARK_ABSENT = 2 };
+#define PUSH_MARK_ABSENT 1 /* mark of a peer that has said that an id is not there */
 
 /* push_check.c */
 int srt_push_check(seriatim_client *c, const seriatim_job *job,
@@ -45,6 +44,8 @@ int srt_push_take_arrivals(srt_push *p, const srt_push_chunk *chunk, size_t take
 int srt_push_send_ids(seriatim_client *c, size_t i); /* those of chunk i, whose step is SRT_PUSH_ASK */
 
 /* push_send.c */
+/* Sends a request about chunk i. */
+int srt_push_ask(seriatim_client *c, srt_request *r, int kind, size_t i);
 void srt_push_token_arg(const seriatim_client *c, const srt_queue *queue, unsigned shard, srt_request *r);
 int srt_push_send_chunk(seriatim_client *c, size_t i);
 int srt_push_open_shards(seriatim_client *c);     /* begins further shards, as many as fit into what may fly at once */
@@ -57,13 +58,15 @@ int srt_push_send(seriatim_client *c, srt_queue *queue);
 void srt_push_mark(srt_push *p, const srt_push_chunk *chunk, char outcome); /* all jobs of it, in a pipeline */
 void srt_push_settle_chunk(srt_push *p, srt_push_chunk *chunk);
 int srt_push_fail_answer(seriatim_client *c, const char *text);
-int srt_push_take_written(seriatim_client *c, size_t i, const char *text, size_t len);
+int srt_push_take_written(seriatim_client *c, const srt_request *r, const char *text, size_t len);
 int srt_push_take_asked(seriatim_client *c, size_t i, const srt_token *answer);
-int srt_push_take_token(seriatim_client *c, size_t i, const srt_token *token);
+int srt_push_take_token(seriatim_client *c, const srt_request *r, const srt_token *token);
 
 /* push_replicas.c */
+/* After an answer: asks for the replicas of what is written, or settles it when they are counted. */
 int srt_push_ask_replicas(seriatim_client *c);
 void srt_push_settle_unsure(srt_push *p);
+/* The answer to WAIT, which may be another queue's. 1: something of this push was written on the connection before. */
 int srt_push_take_replicas(seriatim_client *c, const srt_request *r, int64_t count);
 void srt_push_forget_unsure(srt_push *p);
 void srt_push_forget_marks(seriatim_client *c); /* of all masters */

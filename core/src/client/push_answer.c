@@ -159,24 +159,32 @@ static int push_take_counts(seriatim_client *c, srt_push_chunk *chunk, const cha
     return SERIATIM_OK;
 }
 
-int srt_push_take_written(seriatim_client *c, size_t i, const char *text, size_t len)
+/* A WAIT behind this request, on the same connection, counts the replicas of the chunk. */
+static void push_note_written(const seriatim_client *c, srt_push_chunk *chunk, const srt_request *r)
+{
+    chunk->doubt = SRT_PUSH_UNCOUNTED;
+    chunk->peer = c->answering;
+    chunk->starts = r->starts;
+}
+
+int srt_push_take_written(seriatim_client *c, const srt_request *r, const char *text, size_t len)
 {
     srt_push *p = c->push;
+    srt_push_chunk *chunk = &p->chunks[r->place];
     size_t refused = p->counts.refused;
-    int status = push_take_counts(c, &p->chunks[i], text, len);
+    int status = push_take_counts(c, chunk, text, len);
     if (status != SERIATIM_OK) {
         p->counts.refused = refused;
         return srt_client_fail(c, status);
     }
     if (p->replicas && p->shortage.status == SERIATIM_OK) {
-        p->chunks[i].unsure = 1;
+        push_note_written(c, chunk, r);
         if (p->unsure++ == 0)
             p->fewest = INT64_MAX;
-        c->answering->mark |= PUSH_MARK_UNSURE;
         return SERIATIM_OK;
     }
-    srt_push_settle_chunk(p, &p->chunks[i]);
-    return srt_push_go_on(c, i);
+    srt_push_settle_chunk(p, chunk);
+    return srt_push_go_on(c, r->place);
 }
 
 /* The tick of the shard, if none of the ids is there; else ''. */
@@ -199,11 +207,17 @@ int srt_push_take_asked(seriatim_client *c, size_t i, const srt_token *answer)
     return srt_push_go_on(c, i);
 }
 
-/* The token of a chunk whose layout grew old under way: 'sequence answer' of what this shard took from us last. */
-int srt_push_take_token(seriatim_client *c, size_t i, const srt_token *token)
+/*
+ * The token of a chunk whose layout grew old under way: 'sequence answer' of what this shard took from us last. A
+ * number says that it was renewed.
+ */
+int srt_push_take_token(seriatim_client *c, const srt_request *r, const srt_token *token)
 {
+    srt_push_chunk *chunk = &c->push->chunks[r->place];
     const char *space = token->type == SRT_STRING ? memchr(token->data, ' ', token->len) : NULL;
-    if (!space || srt_token_int(token) != c->push->chunks[i].sequence)
+    if (token->type == SRT_INTEGER && chunk->doubt != SRT_PUSH_CERTAIN)
+        push_note_written(c, chunk, r);
+    if (!space || srt_token_int(token) != chunk->sequence)
         return SERIATIM_OK; /* it was not written: it is planned again */
-    return srt_push_take_written(c, i, space + 1, token->len - (size_t)(space + 1 - token->data));
+    return srt_push_take_written(c, r, space + 1, token->len - (size_t)(space + 1 - token->data));
 }

@@ -42,8 +42,5 @@ int srt_push_send_ids(seriatim_client *c, size_t i)
         return c->failed;
     p->flying += p->chunks[i].bytes;
     add_ids(p, &p->chunks[i], r);
-    r->kind = PUSH_KIND_ASK;
-    r->place = i;
-    r->subject = p;
-    return srt_client_send(c, r);
+    return srt_push_ask(c, r, PUSH_KIND_ASK, i);
 }

@@ -107,19 +107,42 @@ static void push_note_doubt(void *push, srt_request *r)
 {
     srt_push *p = push;
     if (!r->handshake && r->subject == p &&
-        (r->kind == PUSH_KIND_TOKEN || (r->kind == PUSH_KIND_CHUNK && srt_request_left(r))))
-        p->chunks[r->place].unsure = 1;
+        (r->kind == PUSH_KIND_TOKEN || (r->kind == PUSH_KIND_CHUNK && srt_request_left(r))) &&
+        p->chunks[r->place].doubt == SRT_PUSH_CERTAIN)
+        p->chunks[r->place].doubt = SRT_PUSH_UNANSWERED;
+}
+
+/* unanswered: 1, of what was not answered; 0, of what is written, and whose replicas are not counted. */
+static int push_is_doubtful(const srt_push_chunk *chunk, int unanswered)
+{
+    return chunk->doubt != SRT_PUSH_CERTAIN && (chunk->doubt == SRT_PUSH_UNANSWERED) == unanswered;
+}
+
+typedef struct push_doubtful {
+    size_t chunks, jobs;
+} push_doubtful;
+
+static push_doubtful push_count_doubtful(const srt_push *p, int unanswered)
+{
+    push_doubtful found = {0, 0};
+    size_t i;
+    for (i = 0; i < p->chunk_count; i++)
+        if (push_is_doubtful(&p->chunks[i], unanswered)) {
+            found.chunks++;
+            found.jobs += p->chunks[i].count;
+        }
+    return found;
 }
 
 /* ": shard 3 (1,000 jobs), shard 4 (400 jobs)" as far as it fits. */
-static size_t push_list_shards(const srt_push *p, char *out, size_t cap, size_t at)
+static size_t push_list_shards(const srt_push *p, int unanswered, char *out, size_t cap, size_t at)
 {
     const char *between = ": ";
     size_t i;
     for (i = 0; i < p->chunk_count; i++) {
         char text[64], number[32];
         const srt_push_chunk *chunk = &p->chunks[i];
-        if (!chunk->unsure)
+        if (!push_is_doubtful(chunk, unanswered))
             continue;
         snprintf(text, sizeof text, "%sshard %u (%s jobs)", between, chunk->shard, push_number(number, chunk->count));
         if (at + strlen(text) + 6 > cap)
@@ -130,16 +153,24 @@ static size_t push_list_shards(const srt_push *p, char *out, size_t cap, size_t 
     return at;
 }
 
-static void push_fail_unknown(seriatim_client *c, size_t chunks, size_t jobs)
+/* Names the shards of what was not answered; if all was, of what may be on too few replicas. */
+static void push_fail_unknown(seriatim_client *c, push_doubtful unanswered, push_doubtful written)
 {
     srt_push *p = c->push;
-    size_t unwritten = p->failed_jobs + p->pending_jobs - jobs, at;
-    char text[sizeof c->error.message], tail[64] = "", what[128], number[32];
-    push_describe(p, chunks, jobs, what, sizeof what);
+    int first = unanswered.chunks > 0;
+    size_t unwritten = p->failed_jobs + p->pending_jobs - unanswered.jobs - written.jobs, at;
+    char text[sizeof c->error.message], tail[128] = "", what[128], number[32];
+    push_describe(p, first ? unanswered.chunks : written.chunks, first ? unanswered.jobs : written.jobs, what,
+                  sizeof what);
+    if (first && written.jobs)
+        snprintf(tail, sizeof tail, "; %s jobs are written, maybe on too few replicas",
+                 push_number(number, written.jobs));
     if (unwritten)
-        snprintf(tail, sizeof tail, "; %s jobs were not written", push_number(number, unwritten));
-    snprintf(text, sizeof text, "outcome unknown: %s were sent and not answered", what);
-    at = push_list_shards(p, text, sizeof text - strlen(tail), strlen(text));
+        snprintf(tail + strlen(tail), sizeof tail - strlen(tail), "; %s jobs were not written",
+                 push_number(number, unwritten));
+    snprintf(text, sizeof text, "outcome unknown: %s %s", what,
+             first ? "were sent and not answered" : "are written, maybe on too few replicas");
+    at = push_list_shards(p, first, text, sizeof text - strlen(tail), strlen(text));
     push_append(text, sizeof text, at, tail);
     srt_fail(&c->error, SERIATIM_UNKNOWN_OUTCOME, "%s", text);
 }
@@ -147,17 +178,17 @@ static void push_fail_unknown(seriatim_client *c, size_t chunks, size_t jobs)
 void srt_push_on_give_up(seriatim_client *c)
 {
     srt_push *p = c->push;
-    size_t chunks = 0, jobs = 0, i;
+    push_doubtful unanswered, written;
+    size_t i;
     srt_push_forget_unsure(p);
     srt_cluster_each(&c->cluster, push_note_doubt, p);
+    unanswered = push_count_doubtful(p, 1);
+    written = push_count_doubtful(p, 0);
     for (i = 0; i < p->chunk_count; i++)
-        if (p->chunks[i].unsure) {
+        if (p->chunks[i].doubt != SRT_PUSH_CERTAIN)
             srt_push_mark(p, &p->chunks[i], SERIATIM_JOB_UNKNOWN);
-            chunks++;
-            jobs += p->chunks[i].count;
-        }
-    if (chunks)
-        push_fail_unknown(c, chunks, jobs);
+    if (unanswered.chunks || written.chunks)
+        push_fail_unknown(c, unanswered, written);
     else
         push_fail_unwritten(c);
     push_close(c);

@@ -70,7 +70,8 @@ static void push_sort_places(const srt_push *p, const srt_queue *queue, size_t *
 static int push_add_chunk(const seriatim_allocator *mem, srt_push *p, unsigned lane, size_t first, size_t end)
 {
     void *chunks = p->chunks;
-    srt_push_chunk chunk = {lane / SRT_PUSH_STEPS, (srt_push_step)(lane % SRT_PUSH_STEPS), first, 0, 0, 0, 0, 0, 0};
+    srt_push_chunk chunk = {
+        lane / SRT_PUSH_STEPS, (srt_push_step)(lane % SRT_PUSH_STEPS), first, 0, 0, 0, 0, SRT_PUSH_CERTAIN, NULL, 0, 0};
     size_t most =
         chunk.step == SRT_PUSH_UNLESS && p->old_count > PUSH_OLD_SHARDS ? PUSH_OLD_SHARDS : SRT_PUSH_CHUNK_JOBS;
     if (srt_grow(mem, &chunks, &p->chunk_cap, p->chunk_count + 1, sizeof *p->chunks) != SERIATIM_OK)

@@ -13,32 +13,67 @@ static int64_t push_wait_ms(const seriatim_client *c)
 
 static int push_ask_peer(seriatim_client *c, srt_redis *peer)
 {
-    srt_push *p = c->push;
-    srt_request *r = srt_wait_request(&c->cluster, peer, p->replicas, push_wait_ms(c));
+    srt_request *r = srt_wait_request(&c->cluster, peer, c->push->replicas, push_wait_ms(c));
+    int status;
     if (!r)
         return srt_client_fail(c, srt_fail_plain(&c->error, SERIATIM_NOMEM));
     r->kind = PUSH_KIND_WAIT;
-    r->place = p->connection;
-    return srt_client_send(c, r);
+    status = srt_client_send(c, r);
+    if (status == SERIATIM_OK)
+        peer->waited = r->starts;
+    return status;
+}
+
+static int push_needs_wait(const srt_push *p, const srt_redis *peer)
+{
+    size_t i;
+    for (i = 0; i < p->opened; i++)
+        if (p->chunks[i].doubt == SRT_PUSH_UNCOUNTED && p->chunks[i].peer == peer &&
+            p->chunks[i].starts >= peer->waited)
+            return 1;
+    return 0;
+}
+
+static int push_is_counted(const srt_push *p)
+{
+    size_t i;
+    for (i = 0; i < p->opened; i++)
+        if (p->chunks[i].doubt == SRT_PUSH_UNCOUNTED)
+            return 0;
+    return 1;
+}
+
+static void push_settle_counted(seriatim_client *c)
+{
+    srt_push *p = c->push;
+    size_t i, opened = p->opened;
+    if (p->fewest < p->replicas && p->shortage.status == SERIATIM_OK)
+        srt_fail(&p->shortage, SERIATIM_REPLICAS, "the push is written, %lld of %lld replicas have it",
+                 (long long)p->fewest, (long long)p->replicas);
+    srt_push_settle_unsure(p);
+    for (i = 0; i < opened; i++)
+        if (p->chunks[i].doubt != SRT_PUSH_CERTAIN) {
+            p->chunks[i].doubt = SRT_PUSH_CERTAIN;
+            srt_push_go_on(c, i);
+        }
 }
 
 /*
- * WAIT counts the replicas that have what this very connection wrote, so it follows on each one when all chunks that
- * were sent are answered; until then nothing of them is settled, and on another connection they go again before the
- * next WAIT. It does not wait for what another queue asks of replicas, which may lag.
+ * WAIT counts the replicas that have what this very connection wrote before. It follows on each one when all that was
+ * sent for the queue is answered, unless one that another queue has sent comes behind all of it; until then nothing of
+ * the queue is settled, and on another connection it goes again before the next WAIT.
  */
 int srt_push_ask_replicas(seriatim_client *c)
 {
     srt_push *p = c->push;
     size_t i;
-    if (p->unsure == 0 || c->asked - p->absences_elsewhere != 1 || c->failed != SERIATIM_OK)
+    if (p->unsure == 0 || p->unanswered > 0 || c->failed != SERIATIM_OK)
         return c->failed;
-    for (i = 0; i < c->cluster.peer_count && c->failed == SERIATIM_OK; i++) {
-        srt_redis *peer = c->cluster.peers[i];
-        if (peer->mark & PUSH_MARK_UNSURE)
-            push_ask_peer(c, peer);
-        peer->mark &= ~(size_t)PUSH_MARK_UNSURE;
-    }
+    for (i = 0; i < c->cluster.peer_count && c->failed == SERIATIM_OK; i++)
+        if (push_needs_wait(p, c->cluster.peers[i]))
+            push_ask_peer(c, c->cluster.peers[i]);
+    if (push_is_counted(p))
+        push_settle_counted(c);
     return c->failed;
 }
 
@@ -46,7 +81,7 @@ void srt_push_settle_unsure(srt_push *p)
 {
     size_t i;
     for (i = 0; i < p->opened && p->unsure; i++)
-        if (p->chunks[i].unsure)
+        if (p->chunks[i].doubt != SRT_PUSH_CERTAIN)
             srt_push_settle_chunk(p, &p->chunks[i]);
     p->unsure = 0;
     p->sure = p->counts;
@@ -56,22 +91,18 @@ void srt_push_settle_unsure(srt_push *p)
 int srt_push_take_replicas(seriatim_client *c, const srt_request *r, int64_t count)
 {
     srt_push *p = c->push;
-    size_t i, opened = p->opened;
-    if (r->place == p->connection && count < p->fewest)
+    size_t i;
+    int found = 0;
+    for (i = 0; i < p->opened && p->unsure; i++) {
+        srt_push_chunk *chunk = &p->chunks[i];
+        if (chunk->doubt != SRT_PUSH_UNCOUNTED || chunk->peer != c->answering || chunk->starts >= r->starts)
+            continue;
+        chunk->doubt = SRT_PUSH_COUNTED;
+        found = 1;
+    }
+    if (found && count < p->fewest)
         p->fewest = count;
-    if ((r->part ? r->part : c->asked) > 1 || p->fewest == INT64_MAX)
-        return c->failed; /* another master's WAIT is under way, or it was asked for on a connection that was lost */
-    count = p->fewest;
-    if (count < p->replicas && p->shortage.status == SERIATIM_OK)
-        srt_fail(&p->shortage, SERIATIM_REPLICAS, "the push is written, %lld of %lld replicas have it",
-                 (long long)count, (long long)p->replicas);
-    srt_push_settle_unsure(p);
-    for (i = 0; i < opened; i++)
-        if (p->chunks[i].unsure) {
-            p->chunks[i].unsure = 0;
-            srt_push_go_on(c, i);
-        }
-    return c->failed;
+    return found;
 }
 
 /* What is not known to be on the replicas does not count as written. */
@@ -87,7 +118,7 @@ void srt_push_forget_marks(seriatim_client *c)
 {
     size_t i;
     for (i = 0; i < c->cluster.peer_count; i++)
-        c->cluster.peers[i]->mark = 0;
+        c->cluster.peers[i]->mark = c->cluster.peers[i]->waited = 0;
 }
 
 /*
@@ -102,8 +133,8 @@ void srt_push_on_disconnected(seriatim_client *c)
     srt_push_forget_moved(p);
     srt_push_forget_marks(c);
     for (i = 0; i < p->opened && p->unsure; i++)
-        if (p->chunks[i].unsure && srt_push_send_chunk(c, i) == SERIATIM_OK) {
-            p->chunks[i].unsure = 0;
+        if (p->chunks[i].doubt != SRT_PUSH_CERTAIN && srt_push_send_chunk(c, i) == SERIATIM_OK) {
+            p->chunks[i].doubt = SRT_PUSH_CERTAIN;
             p->unsure--;
         }
     srt_push_forget_unsure(p);

@@ -6,6 +6,17 @@
 /* more makes others wait and sends no faster; one chunk may be larger */
 #define PUSH_FLYING_BYTES ((size_t)256 * 1024)
 
+int srt_push_ask(seriatim_client *c, srt_request *r, int kind, size_t i)
+{
+    int status;
+    r->kind = kind;
+    r->place = i;
+    r->subject = c->push;
+    status = srt_client_send(c, r);
+    c->push->unanswered += status == SERIATIM_OK;
+    return status;
+}
+
 /* The key under which a shard remembers what this client pushed last. */
 void srt_push_token_arg(const seriatim_client *c, const srt_queue *queue, unsigned shard, srt_request *r)
 {
@@ -129,10 +140,7 @@ int srt_push_send_chunk(seriatim_client *c, size_t i)
     srt_request_text(r, queue->now.fold);
     srt_request_text(r, queue->now.on_waiting);
     push_chunk_args(p, chunk, &queue->now, r);
-    r->kind = PUSH_KIND_CHUNK;
-    r->place = i;
-    r->subject = p;
-    status = srt_client_send(c, r);
+    status = srt_push_ask(c, r, PUSH_KIND_CHUNK, i);
     if (again && status == SERIATIM_OK)
         srt_client_mark_left(r);
     return status;

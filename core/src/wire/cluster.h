@@ -60,8 +60,9 @@ typedef struct srt_redis {
     int silent;     /* it owes an answer for a second */
     int closing;    /* its connection is to be closed, though requests may wait */
     int64_t heard_ms;
-    void *io;    /* the host's */
-    size_t mark; /* the owner's */
+    void *io;        /* the host's */
+    size_t mark;     /* the owner's */
+    uint64_t waited; /* the owner's: where its last WAIT begins */
 } srt_redis;
 
 /* What a connection has written: its Redis (srt_redis.number), and which of its connections it was. */

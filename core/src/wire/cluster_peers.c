@@ -347,6 +347,7 @@ int srt_cluster_again(srt_cluster *cl, srt_request *r)
     if (!cl->many)
         return srt_session_again(&cl->peers[0]->commands, r);
     r->asking = 0;
+    cluster_find_slot(r);
     return srt_cluster_put(cl, r, cluster_place(cl, r));
 }
 
