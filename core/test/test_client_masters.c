@@ -136,16 +136,14 @@ static void begin_replicated(seriatim_client *c, const char *first, const char *
     assert_int_equal(seriatim_push_send(c), SERIATIM_OK);
 }
 
-/* A has answered and B has not when the first push is given up. */
-static void test_a_push_waits_for_no_replicas_of_what_an_earlier_one_has_written(void **state)
+/* It has sent a job to each of the two masters. */
+static seriatim_client *client_that_pushes(srt_client_master_view *a, srt_client_master_view *b)
 {
     static const unsigned char random[16] = {1};
     seriatim_queue_settings settings;
     seriatim_client *c;
     seriatim_error error;
-    srt_client_master_view a, b;
     size_t queue;
-    (void)state;
     assert_int_equal(seriatim_client_new(NULL, &c, &error), SERIATIM_OK);
     srt_client_identify(c, random);
     seriatim_queue_settings_init(&settings);
@@ -156,15 +154,24 @@ static void test_a_push_waits_for_no_replicas_of_what_an_earlier_one_has_written
     assert_int_equal(srt_client_seed(c, "A", 1), SERIATIM_OK);
     begin_replicated(c, id_of(1), id_of(0));
     srt_client_tick(c, 1000);
-    assert_int_equal(srt_client_master(c, 0, &a), 1);
-    assert_int_equal(srt_client_master_connected(c, a.number, NULL, NULL), SERIATIM_OK);
-    assert_true(sends(c, a.number, "SLOTS"));
-    hears(c, a.number, MAP);
-    assert_int_equal(srt_client_master(c, 1, &b), 1);
-    assert_int_equal(srt_client_master_connected(c, b.number, NULL, NULL), SERIATIM_OK);
-    hears(c, sends(c, a.number, "{Q}:layout") ? a.number : b.number, "$5\r\n1 8 3\r\n");
-    assert_true(sends(c, a.number, "text"));
-    assert_true(sends(c, b.number, "text"));
+    assert_int_equal(srt_client_master(c, 0, a), 1);
+    assert_int_equal(srt_client_master_connected(c, a->number, NULL, NULL), SERIATIM_OK);
+    assert_true(sends(c, a->number, "SLOTS"));
+    hears(c, a->number, MAP);
+    assert_int_equal(srt_client_master(c, 1, b), 1);
+    assert_int_equal(srt_client_master_connected(c, b->number, NULL, NULL), SERIATIM_OK);
+    hears(c, sends(c, a->number, "{Q}:layout") ? a->number : b->number, "$5\r\n2 8 3\r\n");
+    assert_true(sends(c, a->number, "text"));
+    assert_true(sends(c, b->number, "text"));
+    return c;
+}
+
+/* A has answered and B has not when the first push is given up. */
+static void test_a_push_waits_for_no_replicas_of_what_an_earlier_one_has_written(void **state)
+{
+    srt_client_master_view a, b;
+    seriatim_client *c = client_that_pushes(&a, &b);
+    (void)state;
     hears(c, a.number, "$5\r\n1 1 0\r\n");
     assert_int_equal(srt_client_give_up(c, SERIATIM_TIMEOUT, "timed out"), SERIATIM_UNKNOWN_OUTCOME);
 
@@ -180,12 +187,31 @@ static void test_a_push_waits_for_no_replicas_of_what_an_earlier_one_has_written
     seriatim_client_free(c);
 }
 
+/* A WAIT on another connection would count the replicas of what that one has written. */
+static void test_a_push_that_waits_for_replicas_keeps_its_connections_while_it_sleeps(void **state)
+{
+    srt_client_master_view a, b;
+    seriatim_client *c = client_that_pushes(&a, &b);
+    (void)state;
+    hears(c, a.number, "$5\r\n1 1 0\r\n");
+    hears(c, b.number, "-GENERATION 1\r\n"); /* a shard that was not turned yet */
+    assert_true(srt_client_sleeps(c) >= 0);
+    assert_false(srt_client_master_left(c, a.number));
+    srt_client_master_disconnected(c, a.number);
+    assert_int_equal(srt_client_master_connected_again(c, a.number), SERIATIM_OK);
+    assert_true(sends(c, a.number, "text"));
+    hears(c, a.number, "$5\r\n1 1 0\r\n");
+    assert_false(sends(c, a.number, "WAIT"));
+    seriatim_client_free(c);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_an_operation_asks_each_master_on_its_own_connection),
         cmocka_unit_test(test_what_held_up_an_earlier_operation_is_forgotten),
         cmocka_unit_test(test_a_push_waits_for_no_replicas_of_what_an_earlier_one_has_written),
+        cmocka_unit_test(test_a_push_that_waits_for_replicas_keeps_its_connections_while_it_sleeps),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

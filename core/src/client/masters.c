@@ -55,7 +55,8 @@ void srt_client_master_disconnected(seriatim_client *c, unsigned number)
 int srt_client_master_left(seriatim_client *c, unsigned number)
 {
     srt_redis *p = masters_find(c, number);
-    return p && srt_redis_leave(p);
+    int pushes = c->status == SERIATIM_AGAIN && c->operation->limited; /* its replicas are counted on this connection */
+    return p && !pushes && srt_redis_leave(p);
 }
 
 void srt_client_master_output(const seriatim_client *c, unsigned number, const char **data, size_t *len)

@@ -137,8 +137,8 @@ int srt_client_master_connected_again(seriatim_client *client, unsigned number);
 /* It has ended, or could not be made. */
 void srt_client_master_disconnected(seriatim_client *client, unsigned number);
 /*
- * The host gives the connection to others. 1: it is not the client's any more. 0: an answer is owed on it, or it is to
- * be closed, so it must be closed.
+ * The host gives the connection to others. 1: it is not the client's any more. 0: an answer is owed on it, a push that
+ * sleeps needs it, or it is to be closed, so it must be closed.
  */
 int srt_client_master_left(seriatim_client *client, unsigned number);
 void srt_client_master_output(const seriatim_client *client, unsigned number, const char **data, size_t *len);
