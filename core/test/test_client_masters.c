@@ -205,6 +205,28 @@ static void test_a_push_that_waits_for_replicas_keeps_its_connections_while_it_s
     seriatim_client_free(c);
 }
 
+/* What was written on the other connection stays so, and its replicas are counted there. */
+static void test_a_lost_connection_repeats_nothing_that_was_written_on_another(void **state)
+{
+    srt_client_master_view a, b;
+    seriatim_client *c = client_that_pushes(&a, &b);
+    (void)state;
+    hears(c, a.number, "$5\r\n1 1 0\r\n");
+    srt_client_master_disconnected(c, b.number);
+    assert_false(sends(c, a.number, "text"));
+    assert_int_equal(srt_client_master_connected(c, b.number, NULL, NULL), SERIATIM_OK);
+    assert_true(sends(c, b.number, "text"));
+    hears(c, b.number, "$5\r\n1 1 0\r\n");
+    assert_true(sends(c, a.number, "WAIT"));
+    assert_true(sends(c, b.number, "WAIT"));
+    hears(c, a.number, ":1\r\n");
+    assert_int_equal(srt_client_status(c), SERIATIM_AGAIN);
+    hears(c, b.number, ":1\r\n");
+    assert_int_equal(srt_client_status(c), SERIATIM_OK);
+    assert_int_equal(seriatim_push_result(c).added, 2);
+    seriatim_client_free(c);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -212,6 +234,7 @@ int main(void)
         cmocka_unit_test(test_what_held_up_an_earlier_operation_is_forgotten),
         cmocka_unit_test(test_a_push_waits_for_no_replicas_of_what_an_earlier_one_has_written),
         cmocka_unit_test(test_a_push_that_waits_for_replicas_keeps_its_connections_while_it_sleeps),
+        cmocka_unit_test(test_a_lost_connection_repeats_nothing_that_was_written_on_another),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

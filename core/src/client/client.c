@@ -278,6 +278,7 @@ int srt_client_connected_again(seriatim_client *c)
 void srt_client_peer_disconnected(seriatim_client *c, srt_redis *p)
 {
     c->asked -= srt_redis_disconnected(&c->cluster, p);
+    c->lost = p;
     srt_client_forget_absences(c);
     if (c->status != SERIATIM_AGAIN)
         return;
@@ -333,6 +334,7 @@ static int client_pause(seriatim_client *c, srt_request *r, seriatim_error *erro
         c->asked--;
         srt_cluster_done(&c->cluster, r);
         srt_client_forget_absences(c);
+        c->lost = c->answering;
         if (c->status == SERIATIM_AGAIN && c->operation->on_disconnected)
             c->operation->on_disconnected(c);
         client_settle(c);

@@ -166,8 +166,8 @@ typedef struct srt_push {
     int64_t replicas, wait_ms; /* wanted: WAIT replicas wait_ms; 0: none */
     int64_t limit_ms;          /* from its first step to its end */
     size_t unanswered;         /* requests without an answer, but for those about replicas */
-    size_t unsure;             /* chunks that are written, whose replicas are not counted, or only they are */
-    size_t connection; /* counts the connections that were lost: an answer about absence holds for its own only */
+    size_t unsure;             /* chunks that are written and not settled: not all replicas are counted */
+    size_t connection; /* counts the lost connections on which ids were absent: an answer holds for its own only */
     int64_t fewest;    /* replicas that a master has said by WAIT, the smallest number; INT64_MAX: none has */
     seriatim_push_counts sure; /* counts and written_chunks without the unsure ones */
     size_t sure_chunks;
@@ -199,6 +199,7 @@ struct seriatim_client {
     srt_registry registry;
     srt_cluster cluster;  /* the Redis, or the masters, that it asks */
     srt_redis *answering; /* whose answer is taken now */
+    srt_redis *lost;      /* whose connection has ended, or cannot count its replicas: on_disconnected is told */
     seriatim_error error;
     srt_bytes warning; /* NUL-terminated; empty without a warning */
     srt_bytes name;    /* CLIENT SETNAME, NUL-terminated; empty: none */

@@ -368,6 +368,7 @@ static void pipeline_part_disconnected(seriatim_client *c, srt_queue_part *part)
 static void pipeline_on_disconnected(seriatim_client *c)
 {
     pipeline_each(c, pipeline_part_disconnected);
+    srt_push_forget_lost(c);
     pipeline_each(c, pipeline_follow_moved);
     pipeline_each(c, pipeline_load_again);
 }

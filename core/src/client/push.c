@@ -304,6 +304,7 @@ static int push_on_stale(seriatim_client *c, srt_request *r, int left)
 static void push_on_disconnected(seriatim_client *c)
 {
     srt_push_on_disconnected(c);
+    srt_push_forget_lost(c);
     push_follow(c);
 }
 

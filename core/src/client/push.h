@@ -71,6 +71,7 @@ int srt_push_take_replicas(seriatim_client *c, const srt_request *r, int64_t cou
 void srt_push_forget_unsure(srt_push *p);
 void srt_push_forget_marks(seriatim_client *c); /* of all masters */
 void srt_push_on_disconnected(seriatim_client *c);
+void srt_push_forget_lost(seriatim_client *c); /* behind it: the marks that were made on that connection */
 
 /* push_moved.c: while ids move */
 /* Before a plan; of a new layout all begins anew. */

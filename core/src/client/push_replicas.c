@@ -121,17 +121,40 @@ void srt_push_forget_marks(seriatim_client *c)
         c->cluster.peers[i]->mark = c->cluster.peers[i]->waited = 0;
 }
 
+void srt_push_forget_lost(seriatim_client *c)
+{
+    size_t i;
+    for (i = 0; c->lost->mark && i < c->cluster.peer_count; i++)
+        if (c->cluster.peers[i] != c->lost)
+            c->cluster.peers[i]->mark = 0;
+    c->lost->mark = c->lost->waited = 0;
+}
+
+static int push_has_lost(const seriatim_client *c)
+{
+    const srt_push *p = c->push;
+    size_t i;
+    for (i = 0; i < p->opened && p->unsure; i++)
+        if (p->chunks[i].doubt != SRT_PUSH_CERTAIN && p->chunks[i].peer == c->lost)
+            return 1;
+    return 0;
+}
+
 /*
  * Nobody can say whether the next master has it: all that is unsure goes again, and counts when it is answered again.
+ * What the other masters have said holds on.
  */
 void srt_push_on_disconnected(seriatim_client *c)
 {
     srt_push *p = c->push;
     size_t i;
-    p->connection++;
-    p->absences = 0; /* also of the connections that still stand: see srt_push_take_absence */
-    srt_push_forget_moved(p);
-    srt_push_forget_marks(c);
+    if (c->lost->mark) {
+        p->connection++;
+        p->absences = 0; /* also of the connections that still stand: see srt_push_take_absence */
+        srt_push_forget_moved(p);
+    }
+    if (!push_has_lost(c))
+        return;
     for (i = 0; i < p->opened && p->unsure; i++)
         if (p->chunks[i].doubt != SRT_PUSH_CERTAIN && srt_push_send_chunk(c, i) == SERIATIM_OK) {
             p->chunks[i].doubt = SRT_PUSH_CERTAIN;
