@@ -89,6 +89,7 @@ struct srt_shard {
     /* An owned shard. */
     int64_t lease, seen, sequence;
     int claiming, settling, slicing, recovering; /* requests on their way */
+    int settles_suspect;                         /* a settle on its way has the run of a suspect */
     srt_unfinished unfinished;                   /* what recover.lua has to do */
     char cursor[24];                             /* cursor at which it continues */
     int64_t recover_at;
@@ -170,7 +171,7 @@ typedef struct srt_peer {
 
 /*
  * Steps of running a suspect alone. It ends when Redis has its settle: until then a death of the process would still be
- * charged to the suspect.
+ * charged to the suspect. If its master is away, or refuses the settle, only other suspects wait for that.
  */
 typedef enum srt_quarantine_step {
     SRT_QUARANTINE_NONE,

@@ -24,10 +24,12 @@ static int runs_already(const srt_node *node, const srt_job *job, int64_t now)
 
 /*
  * Is the process empty, or kept empty for this suspect? Not if its claim was given up because its master was away, and
- * answered later.
+ * answered later. And does Redis know of the end of the last one?
  */
 static int runs_next(const srt_node *node, const srt_shard *s)
 {
+    if (srt_suspect_is_unsettled(node))
+        return 0;
     if (node->quarantine.step == SRT_QUARANTINE_CLAIM)
         return node->quarantine.shard == s;
     return node->quarantine.step < SRT_QUARANTINE_CLAIM && node->held_count == 0;

@@ -55,19 +55,39 @@ static int quarantine_goes_on(const srt_node *n)
     return !n->quiet && s->wanted && !s->paused && (s->state == SRT_OWNED || (s->state == SRT_ACQUIRING && s->lease));
 }
 
-/* A master that is away answers no claim, and the ids of all others would wait for it. */
+/* A master that is away answers no claim and no settle, and the ids of all others would wait for it. */
 static int quarantine_reaches(const srt_node *n, const srt_shard *s)
 {
     const srt_redis *p = srt_shard_master(n, s);
     return p && p->commands.connected && !p->silent;
 }
 
+int srt_suspect_is_unsettled(const srt_node *n)
+{
+    const srt_job *job;
+    size_t i;
+    for (i = 0; i < n->shard_count; i++) {
+        if (n->shards[i]->settles_suspect)
+            return 1;
+        for (job = n->shards[i]->pending.first; job; job = job->next)
+            if (job->mode == SRT_RUN_SUSPECT)
+                return 1;
+    }
+    return 0;
+}
+
+/* Does the step wait for the shard's master? */
+static int quarantine_asks(const srt_node *n)
+{
+    return n->quarantine.step == SRT_QUARANTINE_DRAIN || n->quarantine.step == SRT_QUARANTINE_CLAIM ||
+           n->quarantine.step == SRT_QUARANTINE_SETTLE;
+}
+
 int64_t srt_quarantine_tick(srt_node *n, int64_t now)
 {
     int64_t next = SRT_NEVER;
     size_t i;
-    if ((n->quarantine.step == SRT_QUARANTINE_DRAIN || n->quarantine.step == SRT_QUARANTINE_CLAIM) &&
-        !quarantine_reaches(n, n->quarantine.shard))
+    if (quarantine_asks(n) && !quarantine_reaches(n, n->quarantine.shard))
         srt_quarantine_end(n); /* what its claim brings later: offer.c */
     for (i = 0; n->quarantine.step == SRT_QUARANTINE_NONE && !n->quiet && i < n->shard_count; i++) {
         srt_shard *s = n->shards[i];
@@ -78,6 +98,8 @@ int64_t srt_quarantine_tick(srt_node *n, int64_t now)
             next = at < next ? at : next;
             continue;
         }
+        if (srt_suspect_is_unsettled(n))
+            break; /* the answer to its settle brings the next tick */
         n->quarantine.step = SRT_QUARANTINE_DRAIN;
         n->quarantine.shard = s;
         n->quarantine.until = now + QUARANTINE_PATIENCE_MS;

@@ -209,6 +209,14 @@ static void take_again(srt_job_list *to, srt_job_list *from, size_t count)
         srt_list_add(to, srt_list_take(from));
 }
 
+static int has_suspect(const srt_job_list *list)
+{
+    const srt_job *job = list->first;
+    while (job && job->mode != SRT_RUN_SUSPECT)
+        job = job->next;
+    return job != NULL;
+}
+
 /* Settles what has ended. */
 void srt_shard_settle(srt_node *node, srt_shard *s, int64_t now)
 {
@@ -240,6 +248,7 @@ void srt_shard_settle(srt_node *node, srt_shard *s, int64_t now)
     s->resend = 0;
     s->sequence++;
     s->settling = 1;
+    s->settles_suspect = has_suspect(kept);
     s->urgent = s->pending.count > 0;
     s->pending_since = now;
 }
@@ -412,7 +421,7 @@ void srt_shard_settled(srt_node *node, srt_shard *s, srt_request *r, const srt_r
     srt_job_list *list = r->subject;
     const srt_token *tokens = reply->tokens;
     int64_t refused = 0;
-    s->settling = 0;
+    s->settling = s->settles_suspect = 0;
     srt_checkpoints_answered(node, list, reply, now);
     if (reply->count > 1 && srt_token_is(&tokens[1], "STALE")) {
         refused = (int64_t)list->count;

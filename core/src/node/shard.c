@@ -176,7 +176,7 @@ static void shard_refused(srt_node *node, srt_shard *s, srt_request *r, int stat
             srt_shard_lose(node, s);
         break;
     case SRT_ASK_SETTLE:
-        s->settling = 0;
+        s->settling = s->settles_suspect = 0;
         before = s->pending.count;
         srt_list_join(list, &s->pending);
         s->pending = *list;
@@ -188,6 +188,8 @@ static void shard_refused(srt_node *node, srt_shard *s, srt_request *r, int stat
             s->sequence--;
         }
         srt_free(node->mem, list, sizeof *list);
+        if (node->quarantine.step == SRT_QUARANTINE_SETTLE && node->quarantine.shard == s)
+            srt_quarantine_end(node); /* Redis may refuse it for good */
         break;
     case SRT_ASK_RECOVER:
         s->recovering = 0;

@@ -63,8 +63,11 @@ void srt_shard_released(const srt_node *node, srt_shard *s, const srt_reply *rep
 void srt_shard_settle(srt_node *node, srt_shard *s, int64_t now);
 void srt_shard_settled(srt_node *node, srt_shard *s, srt_request *r, const srt_reply *reply, int64_t now);
 
-/* quarantine.c: the reading of the payloads of a job begins (change 1) or ends (-1) */
-void srt_shard_slicing(srt_node *node, const srt_job *job, int change);
+/* quarantine.c */
+void srt_shard_slicing(srt_node *node, const srt_job *job,
+                       int change); /* the reading of the payloads of a job begins (change 1) or ends (-1) */
+/* Has a suspect been run or handed back without Redis knowing it? A death of the process would be charged to it. */
+int srt_suspect_is_unsettled(const srt_node *node);
 
 /* slice.c */
 void srt_shard_slice(srt_node *node, srt_job *job, int64_t now);
