@@ -466,6 +466,26 @@ static void test_a_suspect_that_comes_late_is_handed_back_while_the_settle_of_an
     srt_node_free(f.node);
 }
 
+/* The answer comes late, and the next claim may take as long. */
+static void test_a_suspect_of_a_slow_master_is_not_claimed_again_at_once(void **state)
+{
+    (void)state;
+    begin_with_suspect(0);
+    tick(1000);
+    assert_int_equal(f.node->quarantine.step, SRT_QUARANTINE_NONE);
+    assert_true(SENDS("b", claim));
+    say("b", SUSPECT_IS_DUE);
+    tick(1);
+    assert_int_equal(f.node->quarantine.step, SRT_QUARANTINE_NONE);
+    tick(9990);
+    assert_int_equal(f.node->quarantine.step, SRT_QUARANTINE_NONE);
+    if (SENDS("b", claim))
+        say("b", SUSPECT_IS_DUE);
+    tick(20);
+    assert_int_equal(f.node->quarantine.step, SRT_QUARANTINE_CLAIM);
+    srt_node_free(f.node);
+}
+
 #define CLAIMED_NOTHING "*8\r\n$16\r\n1800000000000000\r\n$1\r\n7\r\n" NEVER NEVER NEVER ":0\r\n$1\r\nn\r\n:0\r\n"
 
 /* Answers all that the node has sent to this master, of a shard from which no id is to move. */
@@ -557,6 +577,7 @@ int main(void)
         cmocka_unit_test(test_other_ids_run_when_redis_refuses_the_settle_of_a_suspect),
         cmocka_unit_test(test_no_suspect_of_another_master_runs_before_redis_has_the_settle_of_the_last_one),
         cmocka_unit_test(test_a_suspect_that_comes_late_is_handed_back_while_the_settle_of_another_is_not_in_redis),
+        cmocka_unit_test(test_a_suspect_of_a_slow_master_is_not_claimed_again_at_once),
         cmocka_unit_test(test_a_mover_at_rest_begins_anew_when_its_shard_has_another_master),
         cmocka_unit_test(test_a_node_that_has_not_reached_its_cluster_stops_at_once),
         cmocka_unit_test(test_a_node_that_stops_before_its_layout_comes_sends_no_heartbeat),

@@ -6,7 +6,7 @@
 #include "node/shard.h"
 
 #define QUARANTINE_PATIENCE_MS 5000 /* how long the node waits at most until the threads have finished */
-#define QUARANTINE_PAUSE_MS 10000   /* pause before the next attempt if they have not */
+#define QUARANTINE_PAUSE_MS 10000   /* pause before the next attempt if they have not, or if the master is slow */
 
 void srt_node_wake_unproven(srt_node *node)
 {
@@ -87,8 +87,12 @@ int64_t srt_quarantine_tick(srt_node *n, int64_t now)
 {
     int64_t next = SRT_NEVER;
     size_t i;
-    if (quarantine_asks(n) && !quarantine_reaches(n, n->quarantine.shard))
+    if (quarantine_asks(n) && !quarantine_reaches(n, n->quarantine.shard)) {
+        const srt_redis *p = srt_shard_master(n, n->quarantine.shard);
+        if (p && p->silent)
+            n->quarantine.not_before = now + QUARANTINE_PAUSE_MS;
         srt_quarantine_end(n); /* what its claim brings later: offer.c */
+    }
     for (i = 0; n->quarantine.step == SRT_QUARANTINE_NONE && !n->quiet && i < n->shard_count; i++) {
         srt_shard *s = n->shards[i];
         int64_t at = s->suspect_at > n->quarantine.not_before ? s->suspect_at : n->quarantine.not_before;
