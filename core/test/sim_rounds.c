@@ -254,7 +254,7 @@ static void check_idle(sim *s)
     for (i = 0; i < s->p->nodes; i++) {
         const srt_node *n = s->nodes[i].node;
         if (n->held_count || n->stats.running || n->quarantine.step != SRT_QUARANTINE_NONE || n->groups[0].exhausted ||
-            n->groups[0].held || n->groups[0].quarantine_claims)
+            n->groups[0].held || n->groups[0].unproven_coming)
             store_violated(s->store, "%s: not idle after the drain", s->nodes[i].id);
         for (k = 0; k < n->shard_count; k++)
             if (!srt_shard_idle(n->shards[k]))
@@ -370,7 +370,7 @@ void sim_dump(const sim *s)
             stderr,
             " quarantine %d held %d waiting %d quarantined %d doubts %d stopping %d left %d heartbeats %d next %lld\n",
             n->quarantine.step, (int)n->held_count, (int)n->groups[0].waiting, (int)n->groups[0].quarantined.count,
-            (int)n->groups[0].quarantine_claims, n->stopping, n->left, n->heartbeat.in_flight,
+            (int)n->groups[0].unproven_coming, n->stopping, n->left, n->heartbeat.in_flight,
             (long long)(s->nodes[i].next_tick - sim_local_now(s, &s->nodes[i])));
         for (k = 0; k < n->shard_count; k++) {
             const srt_shard *h = n->shards[k];

@@ -143,6 +143,32 @@ static void test_unproven_ids_are_claimed_for_free_threads_and_one_ahead(void **
     close_node(&f);
 }
 
+/* More of them could not begin, and a death of the process would make all of them suspects. */
+static void test_no_more_unproven_ids_are_claimed_than_max_running_lets_run(void **state)
+{
+    seriatim_queue_settings q = queue_q();
+    node_and_store f;
+    int max, i, ended = 0;
+    (void)state;
+    for (max = 1; max <= 2; max++) {
+        q.max_running = max;
+        f = open_node_of_threads(q, 4);
+        for (i = 0; i < 4; i++)
+            (void)unproven(&f, (unsigned)i, 0);
+        pass(&f, 5);
+        assert_int_equal(running_alone(&f), max);
+        for (ended = 0; ended < 4; ended++) {
+            seriatim_delivery *d = take(&f);
+            pass(&f, 5);
+            assert_in_range(running_alone(&f), 1, max);
+            end(&f, d);
+            pass(&f, HOLD_MS);
+        }
+        assert_int_equal(f.node->stats.processed, 4);
+        close_node(&f);
+    }
+}
+
 /* One answer after the other. */
 static void exchange(node_and_store *f)
 {
@@ -193,6 +219,36 @@ static void test_an_unproven_id_whose_payloads_are_read_gets_the_next_thread(voi
     pass(&f, HOLD_MS);
     assert_int_equal(f.node->stats.processed, 8);
     close_node(&f);
+}
+
+/* Is the second id claimed before the first one has run? Its payloads are read, and no other may run with it. */
+static void test_no_unproven_id_is_claimed_behind_one_that_is_read_and_that_it_cannot_run_with(void **state)
+{
+    node_and_store f;
+    int serial, i;
+    (void)state;
+    for (serial = 0; serial < 2; serial++) {
+        seriatim_queue_settings q = queue_q();
+        q.serial_shards = serial;
+        q.max_running = !serial;
+        f = open_node_of_threads(q, 4);
+        of_many_payloads(&f, unproven(&f, 0, 0), 60);
+        unproven(&f, serial ? 0 : 1, 1);
+        for (i = 0; i < 50 && !srt_node_offers(f.node, 0, now_of(&f)); i++) {
+            f.store->now_us += 1000;
+            exchange(&f);
+            assert_true(running_alone(&f) <= 1);
+        }
+        assert_true(i > 5 && i < 50); /* it was read in several steps */
+        pass(&f, 5);
+        assert_int_equal(running_alone(&f), 1);
+        for (i = 0; i < 2; i++) {
+            end(&f, take(&f));
+            pass(&f, HOLD_MS);
+        }
+        assert_int_equal(f.node->stats.processed, 2);
+        close_node(&f);
+    }
 }
 
 /* Redis lost the run of the first one. */
@@ -393,7 +449,9 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_f35_an_unproven_id_that_may_not_run_holds_up_no_other),
         cmocka_unit_test(test_unproven_ids_are_claimed_for_free_threads_and_one_ahead),
+        cmocka_unit_test(test_no_more_unproven_ids_are_claimed_than_max_running_lets_run),
         cmocka_unit_test(test_an_unproven_id_whose_payloads_are_read_gets_the_next_thread),
+        cmocka_unit_test(test_no_unproven_id_is_claimed_behind_one_that_is_read_and_that_it_cannot_run_with),
         cmocka_unit_test(test_another_unproven_id_is_claimed_when_one_cannot_be_read),
         cmocka_unit_test(test_an_unproven_id_whose_time_ended_while_all_threads_were_busy_is_claimed_again),
         cmocka_unit_test(test_an_unproven_id_whose_time_ended_before_its_run_is_not_handed_out),

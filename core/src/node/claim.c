@@ -69,7 +69,7 @@ void srt_shard_claim(srt_node *node, srt_shard *s, size_t limit, int kind, int64
     if (s->asked)
         s->claim_turn = ++node->claim_turns;
     if (kind != SRT_CLAIM_READY)
-        node->groups[s->group].quarantine_claims++;
+        srt_unproven_begins(node, s);
 }
 
 void srt_shard_withdraw_window(srt_node *node, srt_shard *s, int64_t now)
@@ -216,10 +216,8 @@ void srt_shard_claimed(srt_node *node, srt_shard *s, const srt_request *r, const
     s->asked = 0;
     srt_node_wake_starved(node, now); /* it may have brought less */
     s->first_claim = 0;
-    if (r->place != SRT_CLAIM_READY) {
-        node->groups[s->group].quarantine_claims--;
-        srt_node_wake_unproven(node);
-    }
+    if (r->place != SRT_CLAIM_READY)
+        srt_unproven_comes(node, s);
     if (r->number != s->lease || s->state != SRT_OWNED)
         return;
     node->offset_us = srt_token_int(&reply->tokens[1]) - now * 1000;

@@ -133,9 +133,10 @@ struct srt_shard {
         int64_t removed; /* dead ids that were removed and are not reported */
         int asking;      /* a call of trim_morgue.lua is not answered */
     } morgue;
-    size_t quarantined; /* ids in its group's quarantined and died */
-    size_t running;     /* ids in threads' hands */
-    size_t old;         /* of these: see srt_job */
+    size_t quarantined;     /* ids in its group's quarantined and died */
+    size_t unproven_coming; /* unproven ids (or a suspect) that a claim on its way asks for, or that are being read */
+    size_t running;         /* ids in threads' hands */
+    size_t old;             /* of these: see srt_job */
     srt_job_list
         barred;        /* claimed, while an old run of the same id is in a thread's hands: ready when that has ended */
     srt_rate finished; /* ids */
@@ -156,8 +157,7 @@ typedef struct srt_group {
     uint64_t turn;
     srt_job_list quarantined;     /* unproven and suspect ids: handed out alone, first */
     srt_job_list died;            /* runs whose process died */
-    size_t quarantine_claims;     /* of quarantined ids, on their way */
-    int unproven_slices;          /* ids of such claims whose payloads are being read */
+    size_t unproven_coming;       /* of its shards */
     seriatim_delivery *exhausted; /* ids whose retries_exhausted hooks are to be called */
     int wake_pending;             /* a take may give something since the flag was last cleared */
     srt_rate ended;               /* calls of perform */

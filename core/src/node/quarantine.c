@@ -15,26 +15,53 @@ void srt_node_wake_unproven(srt_node *node)
         srt_node_wake(node, node->shards[i], node->shards[i]->unproven_at);
 }
 
+void srt_unproven_begins(srt_node *node, srt_shard *s)
+{
+    s->unproven_coming++;
+    node->groups[s->group].unproven_coming++;
+}
+
+void srt_unproven_comes(srt_node *node, srt_shard *s)
+{
+    s->unproven_coming--;
+    node->groups[s->group].unproven_coming--;
+    srt_node_wake_unproven(node); /* if no thread gets it, or may run it yet, there is room for another one */
+}
+
 void srt_shard_slicing(srt_node *node, const srt_job *job, int change)
 {
     job->shard->slicing += change;
     if (job->mode != SRT_RUN_UNPROVEN)
         return;
-    node->groups[job->shard->group].unproven_slices += change;
-    if (change < 0)
-        srt_node_wake_unproven(node); /* if no thread gets it, or may run it yet, there is room for another one */
+    if (change > 0)
+        srt_unproven_begins(node, job->shard);
+    else
+        srt_unproven_comes(node, job->shard);
+}
+
+/* Do ids that run, and those that wait to be run alone, leave room for another one below max_running? */
+static int has_room_in_queue(const srt_node *node, const srt_queue *queue)
+{
+    size_t count = queue->running, i;
+    if (!queue->own.max_running)
+        return 1;
+    for (i = 0; i < node->shard_count; i++)
+        if (node->shards[i]->queue == queue)
+            count += node->shards[i]->quarantined + node->shards[i]->unproven_coming;
+    return count < (size_t)queue->own.max_running;
 }
 
 int srt_quarantine_has_room(const srt_node *node, const srt_shard *s)
 {
     const srt_group *group = &node->groups[s->group];
     const srt_job *job;
-    size_t count = group->quarantine_claims + (size_t)group->unproven_slices;
+    size_t count = group->unproven_coming;
     for (job = group->quarantined.first; job; job = job->next)
         count += (size_t)srt_shard_may_run(job->shard);
     /* The one that is claimed ahead gets the next thread: no ordinary id that is ready goes before it. */
     return srt_shard_may_run(s) && (count == 0 || group->held + count < group->threads) &&
-           !(s->queue->now.serial_shards && s->quarantined);
+           !(s->queue->now.serial_shards && (s->quarantined || s->unproven_coming)) &&
+           has_room_in_queue(node, s->queue);
 }
 
 void srt_quarantine_end(srt_node *node)

@@ -164,10 +164,8 @@ static void shard_refused(srt_node *node, srt_shard *s, srt_request *r, int stat
         srt_node_wake_starved(node, now);
         /* It is not known, and is asked to be 0 once more, but for a node that stops: its release ends it. */
         s->window = !node->stopping && status != SERIATIM_GENERATION;
-        if (r->place != SRT_CLAIM_READY) {
-            node->groups[s->group].quarantine_claims--;
-            srt_node_wake_unproven(node);
-        }
+        if (r->place != SRT_CLAIM_READY)
+            srt_unproven_comes(node, s);
         if (node->quarantine.step == SRT_QUARANTINE_CLAIM && node->quarantine.shard == s) {
             node->quarantine.not_before = now + 10 * SHARD_RETRY_MS;
             srt_quarantine_end(node);

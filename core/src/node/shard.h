@@ -68,6 +68,9 @@ void srt_shard_slicing(srt_node *node, const srt_job *job,
                        int change); /* the reading of the payloads of a job begins (change 1) or ends (-1) */
 /* Has a suspect been run or handed back without Redis knowing it? A death of the process would be charged to it. */
 int srt_suspect_is_unsettled(const srt_node *node);
+/* An unproven id, or a suspect, is asked for or read; it has come, or will not. */
+void srt_unproven_begins(srt_node *node, srt_shard *s);
+void srt_unproven_comes(srt_node *node, srt_shard *s);
 
 /* slice.c */
 void srt_shard_slice(srt_node *node, srt_job *job, int64_t now);
