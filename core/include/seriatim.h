@@ -623,8 +623,8 @@ int seriatim_delivery_release(seriatim_delivery *delivery, size_t i);
 int seriatim_delivery_snooze(seriatim_delivery *delivery, size_t i, double seconds, const char *payload, size_t len);
 /*
  * The payloads at these indexes (ascending) cannot be read: they are moved to the morgue, and the id is delivered again
- * without them. INVALID also if the id has no payload at one of them, or they are not ascending; then the outcome is
- * what it was.
+ * without them. INVALID also if the id has no payload at one of them, or a checkpoint has ended it, or they are not
+ * ascending; then the outcome is what it was.
  */
 int seriatim_delivery_reject(seriatim_delivery *delivery, size_t i, const size_t *places, size_t count,
                              const char *reason, size_t len);

@@ -400,6 +400,10 @@ static void test_an_id_or_a_payload_that_a_delivery_does_not_have_is_refused(voi
     assert_int_equal(seriatim_delivery_reject(d, 0, huge, 2, "wrong", 5), SERIATIM_INVALID);
     assert_int_equal(seriatim_delivery_reject(d, 0, twice, 2, "wrong", 5), SERIATIM_INVALID);
     assert_int_equal(seriatim_delivery_reject(d, 0, back, 2, "wrong", 5), SERIATIM_INVALID);
+    assert_int_equal(seriatim_runner_checkpoint(runner, d, 0, 1), SERIATIM_OK);
+    assert_int_equal(seriatim_runner_flush(runner, d, 30000), SERIATIM_OK);
+    assert_int_equal(seriatim_delivery_reject(d, 0, &place, 1, "wrong", 5), SERIATIM_INVALID); /* it has ended */
+    assert_int_equal(seriatim_delivery_reject(d, 0, twice, 1, "wrong", 5), SERIATIM_OK);
     assert_int_equal(seriatim_runner_extend(runner, d, 1, 5), SERIATIM_INVALID);
     assert_int_equal(seriatim_runner_checkpoint(runner, d, 1, 1), SERIATIM_INVALID);
     assert_null(seriatim_runner_failure(runner, d, 1));

@@ -144,10 +144,12 @@ int seriatim_delivery_fail(seriatim_delivery *d, size_t i, const char *error, si
     return SERIATIM_OK;
 }
 
-/* settle.c reads the payloads of these places, each once, on the runner's thread. */
+/* settle.c reads the payloads of these places, each once, on the runner's thread. A checkpoint has ended the first. */
 static int has_places(const srt_job *job, const size_t *places, size_t count)
 {
     size_t i;
+    if (count && job->checkpoint && places[0] < job->checkpoint->wanted)
+        return 0;
     for (i = 0; i < count; i++)
         if (places[i] >= job->record.count || (i > 0 && places[i] <= places[i - 1]))
             return 0;
