@@ -15,6 +15,8 @@
 
 #include "store_node.h"
 
+#define PROMPT_MS 5 /* HOLD_PROMPT_MS of hold.c */
+
 static void test_r_run_10_what_ends_is_held_and_goes_in_one_write(void **state)
 {
     node_and_store f = open_node(queue_q());
@@ -208,6 +210,31 @@ static void test_some_nodes_and_queues_hold_nothing(void **state)
     close_node(&f);
 }
 
+/* A push is refused until the settle, also while more of the claim is to run. */
+static void test_an_id_of_a_unique_queue_does_not_wait_for_the_rest_of_its_claim(void **state)
+{
+    seriatim_queue_settings unique = queue_q();
+    node_and_store f;
+    store_id *a, *b;
+    (void)state;
+    unique.on_waiting = "unique";
+    f = open_node_of_threads(unique, 1);
+    a = id_of(&f, 0, 0);
+    b = id_of(&f, 0, 1);
+    store_push(f.store, a, 0);
+    store_push(f.store, b, 0);
+    pump(&f);
+    assert_true(a->whole && b->whole && a->fence == b->fence);
+    end(&f, take(&f));
+    pass(&f, PROMPT_MS);
+    assert_false(a->running);
+    assert_true(b->running);
+    end(&f, take(&f));
+    pump(&f);
+    assert_false(b->running);
+    close_node(&f);
+}
+
 /* As many as end at once: is their settle held? */
 static int are_held(unsigned count)
 {
@@ -246,6 +273,7 @@ int main(void)
         cmocka_unit_test(test_a_run_with_a_push_behind_it_is_not_held),
         cmocka_unit_test(test_a_push_behind_a_run_is_known_before_the_run),
         cmocka_unit_test(test_some_nodes_and_queues_hold_nothing),
+        cmocka_unit_test(test_an_id_of_a_unique_queue_does_not_wait_for_the_rest_of_its_claim),
         cmocka_unit_test(test_many_are_not_held),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -64,15 +64,20 @@ size_t srt_shard_window(const srt_node *node, const srt_shard *s)
     return window < SHARD_MAX_CLAIM ? window : SHARD_MAX_CLAIM;
 }
 
+/* A push is refused while its id runs, and until its settle it does. */
+static int is_unique(const srt_shard *s)
+{
+    return strcmp(s->queue->now.on_waiting, "unique") == 0;
+}
+
 /*
  * Does something wait for what ends in this shard? A push behind a run; the next owner; a time to run, which goes on
  * until the settle; a push that Redis refuses while its id runs.
  */
 static int is_prompt(const srt_node *node, const srt_shard *s, int64_t now)
 {
-    const srt_settings *settings = &s->queue->now;
-    return now < s->prompt_until || !s->wanted || node->quiet || node->stopping || settings->ttr > 0 ||
-           strcmp(settings->on_waiting, "unique") == 0;
+    return now < s->prompt_until || !s->wanted || node->quiet || node->stopping || s->queue->now.ttr > 0 ||
+           is_unique(s);
 }
 
 /*
@@ -81,11 +86,9 @@ static int is_prompt(const srt_node *node, const srt_shard *s, int64_t now)
  */
 size_t srt_shard_push_window(const srt_node *node, const srt_shard *s)
 {
-    const srt_settings *settings = &s->queue->now;
     size_t window;
     if (!s->wanted || s->paused || s->reconcile || node->quiet || node->stopping || !node->hears ||
-        node->quarantine.step != SRT_QUARANTINE_NONE || settings->ttr > 0 ||
-        strcmp(settings->on_waiting, "unique") == 0)
+        node->quarantine.step != SRT_QUARANTINE_NONE || s->queue->now.ttr > 0 || is_unique(s))
         return 0;
     window = srt_shard_window(node, s) + (s->queue->own.max_running ? 0 : HOLD_MOST);
     return window < HOLD_PUSHED ? window : HOLD_PUSHED;
@@ -100,9 +103,10 @@ void srt_shard_prompt(srt_shard *s, int64_t now)
 static int64_t part_at(const srt_node *node, const srt_shard *s, int64_t now)
 {
     int busy = s->ready.count || s->claiming || s->more;
+    int prompt = busy ? is_unique(s) : is_prompt(node, s, now);
     if (!s->partial_claims)
         return SRT_NEVER;
-    return s->partial_claims->ended_since + (!busy && is_prompt(node, s, now) ? HOLD_PROMPT_MS : HOLD_MS);
+    return s->partial_claims->ended_since + (prompt ? HOLD_PROMPT_MS : HOLD_MS);
 }
 
 void srt_shard_part_claims(const srt_node *node, srt_shard *s, int64_t now)
