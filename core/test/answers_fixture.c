@@ -23,18 +23,32 @@ static void answer_layout(const life *l, srt_bytes *out)
     srt_resp_arg_int(out, RETRIES);
 }
 
-/* Who measures; the names of all queues; which of them are not idle; then errors, so that the next one is measured. */
+static int has_lease(life *l)
+{
+    sampler_lease *lease = l->lease;
+    if (!lease || !l->measured)
+        return l->measured > 0;
+    if (lease->holder && lease->holder != l->node && l->now < lease->until)
+        return 0;
+    lease->holder = l->node;
+    lease->until = l->now + SRT_SAMPLER_LEASE_MS;
+    return 1;
+}
+
+static void answer_sampler(life *l, srt_bytes *out)
+{
+    srt_resp_array(out, 3);
+    srt_resp_arg_int(out, has_lease(l));
+    srt_resp_arg_int(out, INT64_C(1789000000000000) + l->now * 1000);
+    srt_resp_arg_int(out, 0);
+}
+
+/* The names of all queues; which of them are not idle; then errors, so that the next one is measured. */
 static void answer_sample(life *l, srt_bytes *out)
 {
     char key[32];
     unsigned i;
     switch (l->node->sampler.step) {
-    case SRT_SAMPLING_LEASE:
-        srt_resp_array(out, 3);
-        srt_resp_arg_int(out, l->measured > 0);
-        srt_resp_arg_int(out, INT64_C(1789000000000000) + l->now * 1000);
-        srt_resp_arg_int(out, 0);
-        return;
     case SRT_SAMPLING_NAMES:
         srt_resp_array(out, 2);
         srt_resp_arg(out, "0", 1);
@@ -49,17 +63,20 @@ static void answer_sample(life *l, srt_bytes *out)
         for (i = 0; i <= l->measured; i++)
             srt_resp_arg_int(out, i ? i : l->measured);
         return;
-    default:
+    case SRT_SAMPLING_LAYOUT:
         l->looked_at |= 1u << (l->node->sampler.queue.data[1] - '0');
+        srt_bytes_adds(out, "-ERR no figures\r\n");
+        return;
+    default: /* NOTHING: of a round that has ended */
         srt_bytes_adds(out, "-ERR no figures\r\n");
     }
 }
 
 /* What its script says to a request; no shard has anything to run. */
-static void answer_of(life *l, int kind, srt_bytes *out)
+static void answer_of(life *l, const srt_request *asked, srt_bytes *out)
 {
     int i;
-    switch (kind) {
+    switch (asked->handshake ? -1 : asked->kind) {
     case SRT_ASK_LAYOUT:
         answer_layout(l, out);
         return;
@@ -88,7 +105,10 @@ static void answer_of(life *l, int kind, srt_bytes *out)
         srt_resp_arg_int(out, 0);
         return;
     case SRT_ASK_SAMPLE:
-        answer_sample(l, out);
+        if (asked->script == srt_script_sampler)
+            answer_sampler(l, out);
+        else
+            answer_sample(l, out);
         return;
     default:
         srt_resp_arg(out, "OK", 2);
@@ -98,7 +118,7 @@ static void answer_of(life *l, int kind, srt_bytes *out)
 /* Is the answer still on its way? */
 static int is_slow(life *l, const srt_request *asked)
 {
-    if (asked->handshake || asked->kind != SRT_ASK_SAMPLE)
+    if (asked->handshake || asked->kind != SRT_ASK_SAMPLE || asked->script == srt_script_sampler)
         return 0;
     if (l->answer_at == 0)
         l->answer_at = l->now + l->slow_ms;
@@ -125,7 +145,7 @@ static void answer_all(life *l)
         if (is_slow(l, asked))
             return;
         srt_bytes_init(&out, seriatim_default_allocator());
-        answer_of(l, asked->handshake ? -1 : asked->kind, &out);
+        answer_of(l, asked, &out);
         assert_int_equal(srt_node_input(l->node, SRT_COMMANDS, out.data, out.len, l->now, &error), SERIATIM_OK);
         srt_bytes_free(&out);
     }

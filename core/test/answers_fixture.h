@@ -7,15 +7,22 @@
 
 #define RETRIES 7 /* another server writes them */
 
+/* Who measures, and until when: sampler.lua. */
+typedef struct sampler_lease {
+    const srt_node *holder;
+    int64_t until;
+} sampler_lease;
+
 typedef struct life {
     srt_node *node;
     int64_t now;
     int changed;       /* the settings in Redis */
     int shards;        /* of the queues: 2, else 1 */
     unsigned measured; /* queues that are found to be measured, at most 10; 0: another node measures */
-    int64_t slow_ms;   /* how long each answer to the sampler takes */
+    int64_t slow_ms;   /* how long each answer to the sampler takes, but for that about its lease */
     int64_t answer_at;
-    unsigned looked_at; /* of those queues, by bits */
+    unsigned looked_at;   /* of those queues, by bits */
+    sampler_lease *lease; /* that the nodes share; NULL: a node has it whenever it asks */
 } life;
 
 /* Lets the node write, and answers it, for ms milliseconds of its time. */

@@ -247,7 +247,7 @@ static const struct call {
     {"slice", 'S', {"1", "run", RUN, "0"}},
     {"sample", '1', {"1"}},
     {"sample_idle", 'H', {"0", "250"}},
-    {"sampler", 'M', {"n1", "15000"}},
+    {"sampler", 'M', {"n1", "15000", "0"}},
     {"summary", '1', {"1"}},
     {"check_ick", 'I', {"about", "0", "1"}},
     {"check_ick", 'I', {"pset", "0", "0"}},

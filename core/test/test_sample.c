@@ -9,6 +9,8 @@
 #include <stdint.h>
 #include <cmocka.h>
 
+#include <string.h>
+
 #include "answers_fixture.h"
 #include "node_fixture.h"
 
@@ -50,11 +52,58 @@ static void test_a_round_begins_anew_when_no_answer_comes(void **state)
     srt_node_free(l.node);
 }
 
+/* A round of a minute, by the first of two nodes. Calls `meanwhile` when it is in the middle of it. */
+static unsigned measured_by_the_second(life lives[2], void (*meanwhile)(sampler_lease *lease))
+{
+    static sampler_lease lease;
+    int64_t ms;
+    int i;
+    memset(&lease, 0, sizeof lease);
+    for (i = 0; i < 2; i++) {
+        lives[i] = open_measuring(6000);
+        lives[i].lease = &lease;
+    }
+    for (ms = 0; ms < 6000 * (QUEUES + 2) + 3000; ms += 10) {
+        if (ms == 30000 && meanwhile)
+            meanwhile(&lease);
+        for (i = 0; i < 2; i++)
+            answer_for(&lives[i], 10);
+    }
+    for (i = 0; i < 2; i++)
+        srt_node_free(lives[i].node);
+    return lives[1].looked_at;
+}
+
+static void test_a_long_round_keeps_other_nodes_from_measuring(void **state)
+{
+    life lives[2];
+    (void)state;
+    assert_int_equal(measured_by_the_second(lives, NULL), 0);
+    assert_int_equal(lives[0].looked_at, (1u << QUEUES) - 1);
+}
+
+static void take_lease(sampler_lease *lease)
+{
+    lease->holder = (const void *)lease; /* none of the two */
+    lease->until += 1000000;
+}
+
+static void test_a_round_ends_when_another_process_measures(void **state)
+{
+    life lives[2];
+    (void)state;
+    assert_int_equal(measured_by_the_second(lives, take_lease), 0);
+    assert_int_not_equal(lives[0].looked_at, 0);
+    assert_int_not_equal(lives[0].looked_at, (1u << QUEUES) - 1);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_a_long_round_of_many_queues_comes_to_its_end),
         cmocka_unit_test(test_a_round_begins_anew_when_no_answer_comes),
+        cmocka_unit_test(test_a_long_round_keeps_other_nodes_from_measuring),
+        cmocka_unit_test(test_a_round_ends_when_another_process_measures),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

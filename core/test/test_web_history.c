@@ -361,6 +361,32 @@ static void test_history_is_measured_while_redis_is_full(void **state)
     freeReplyObject(reply);
 }
 
+/* Asks for the lease as this process. Returns when the round before was begun; -1: another process measures. */
+static int64_t ask_to_measure(const char *process, const char *goes_on, int64_t *now)
+{
+    redisReply *reply = redis("EVAL %b 1 seriatim:{/nodes}:sampler %s 15000 %s", srt_script_text_sampler,
+                              sizeof srt_script_text_sampler, process, goes_on);
+    int64_t before = reply->element[0]->integer ? strtoll(reply->element[2]->str, NULL, 10) : -1;
+    *now = strtoll(reply->element[1]->str, NULL, 10);
+    freeReplyObject(reply);
+    return before;
+}
+
+/* A queue that appears while it goes on was not looked for. */
+static void test_a_round_that_goes_on_keeps_the_time_at_which_it_was_begun(void **state)
+{
+    int64_t begun, now;
+    (void)state;
+    REDIS("DEL seriatim:{/nodes}:sampler");
+    assert_int_equal(ask_to_measure("n1", "0", &begun), 0);
+    assert_int_equal(ask_to_measure("n1", "1", &now), begun);
+    assert_true(now > begun);
+    assert_int_equal(ask_to_measure("n2", "1", &now), -1);
+    assert_int_equal(ask_to_measure("n1", "1", &now), begun);
+    assert_int_equal(ask_to_measure("n1", "0", &now), begun);
+    assert_true(ask_to_measure("n1", "1", &now) > begun);
+}
+
 /* Measures Q, which is idle. Returns what was pushed, as its history counts on. */
 static double pushed_by_an_idle_sample(void)
 {
@@ -411,6 +437,7 @@ int main(void)
         cmocka_unit_test(test_the_dashboard_measures_queues_that_no_node_ever_served),
         cmocka_unit_test(test_nodes_measure_queues_without_a_node),
         cmocka_unit_test(test_history_is_measured_while_redis_is_full),
+        cmocka_unit_test(test_a_round_that_goes_on_keeps_the_time_at_which_it_was_begun),
         cmocka_unit_test(test_an_idle_queue_is_measured_over_all_shards_that_it_ever_had),
     };
     if (getenv("ONLY"))

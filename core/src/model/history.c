@@ -9,7 +9,7 @@
 #define HISTORY_HEAD 32 /* bytes in front of the first ring, and of a step: as in history.lua */
 #define HISTORY_STEP 20
 
-srt_request *srt_sampler_request(srt_session *session, const char *ns, const char *process, size_t len)
+srt_request *srt_sampler_request(srt_session *session, const char *ns, const char *process, size_t len, int goes_on)
 {
     srt_request *r = srt_session_begin(session, srt_script_sampler, NULL, 0);
     srt_bytes key;
@@ -22,6 +22,7 @@ srt_request *srt_sampler_request(srt_session *session, const char *ns, const cha
     r->keys = 1;
     srt_request_arg(r, process, len);
     srt_request_int(r, SRT_SAMPLER_LEASE_MS);
+    srt_request_int(r, goes_on);
     srt_bytes_free(&key);
     return r;
 }

@@ -9,7 +9,7 @@
 #include "wire/script.h"
 
 #define SRT_SAMPLE_EVERY_MS 10000
-/* a round and a half: another process goes on soon after the one that measured has died */
+/* a round and a half: another process goes on soon after the one that measured has died; a longer round renews it */
 #define SRT_SAMPLER_LEASE_MS 15000
 #define SRT_SAMPLE_SHARDS 5 /* of one call: the worst of them together take a few ms */
 #define SRT_IDLE_QUEUES 50  /* measured by one call, */
@@ -23,8 +23,8 @@ typedef struct srt_history_sample {
 
 /* Each begins one request, which is safe to repeat and which the caller sends; NULL: out of memory. */
 
-/* Asks to be the process that measures, under a name of its own: sampler.lua. */
-srt_request *srt_sampler_request(srt_session *session, const char *ns, const char *process, size_t len);
+/* Asks to be the process that measures, under a name of its own, or to go on with a round: sampler.lua. */
+srt_request *srt_sampler_request(srt_session *session, const char *ns, const char *process, size_t len, int goes_on);
 /*
  * Measures those of count queues, at most SRT_IDLE_QUEUES, in which nothing waits, and writes their samples:
  * sample_idle.lua.

@@ -267,6 +267,7 @@ typedef struct srt_sampler {
     int64_t at, rounds;       /* the next round, by local time; those begun */
     int64_t heard_at;         /* when the last answer came, or the round was begun */
     int heard;                /* one has come since */
+    int64_t renew_at;         /* when the lease of the round is half over, by local time */
     int64_t before_us;        /* when the round before this one was begun, by any process; 0: not known */
     srt_queue_names names[2]; /* names[shown]: of the last scan that came to its end; the other one's is under way */
     int shown;

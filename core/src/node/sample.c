@@ -4,7 +4,7 @@
  * A round every ten seconds: asks whether it is this node's (sampler.lua), looks for queues by some calls of SCAN, then
  * measures the idle queues, many in a call (sample_idle.lua), and of each other one reads the layout and the shards and
  * writes a sample. One request is under way at a time, so that claims and settles never wait behind more than one short
- * call.
+ * call. Beside them goes the one that renews the lease of a long round.
  */
 #include "node/node_state.h"
 
@@ -16,6 +16,8 @@
 #define SAMPLE_SCANS 5       /* of a round, 4,000 keys each; a larger keyspace takes several rounds */
 #define SAMPLE_MOST 100000   /* queues */
 #define SAMPLE_SLOW_MS 60000 /* without an answer for this time a new round begins */
+
+enum { SAMPLE_ROUND, SAMPLE_LEASE }; /* a request's place: it is the one under way, or renews the lease */
 
 /* Sends the request and keeps it as the one under way. If memory is short, the round ends. */
 static void sample_send(srt_node *n, srt_request *r, srt_sampling step)
@@ -135,6 +137,12 @@ static void sample_write(srt_node *n)
 }
 
 /* ---- Answers ------------------------------------------------------------------------------- */
+
+static void sample_on_renewed(srt_node *n, const srt_reply *reply, const seriatim_error *error)
+{
+    if (error || !srt_reply_is_list(reply, 3) || srt_token_int(&reply->tokens[1]) != 1)
+        n->sampler.step = SRT_SAMPLING_NOTHING; /* another process measures */
+}
 
 static void sample_on_lease(srt_node *n, const srt_reply *reply)
 {
@@ -256,8 +264,12 @@ static void sample_refused(srt_node *n, const seriatim_error *error)
 void srt_node_sampled(srt_node *n, const srt_request *r, const srt_reply *reply, const seriatim_error *error)
 {
     srt_sampler *s = &n->sampler;
-    if (r->number != s->rounds) /* the answer belongs to a round that was given up */
+    if (r->number != s->rounds || s->step == SRT_SAMPLING_NOTHING) /* the answer belongs to a round that has ended */
         return;
+    if (r->place == SAMPLE_LEASE) {
+        sample_on_renewed(n, reply, error);
+        return;
+    }
     s->heard = 1;
     if (error)
         sample_refused(n, error);
@@ -290,20 +302,44 @@ void srt_sampler_free(srt_node *n)
     srt_queue_names_free(&n->sampler.names[1]);
 }
 
+static srt_request *sample_lease(srt_node *n, int goes_on)
+{
+    return srt_sampler_request(srt_cluster_pool(&n->cluster), n->registry.ns.data, n->id.data, n->id.len, goes_on);
+}
+
+/* Not if no answers come: another process may get them. */
+static void sample_renew(srt_node *n, int64_t now)
+{
+    srt_sampler *s = &n->sampler;
+    srt_request *r;
+    if (s->step <= SRT_SAMPLING_LEASE || now < s->renew_at || now >= s->heard_at + SRT_SAMPLER_LEASE_MS ||
+        n->stopping || !srt_node_may_send(n))
+        return;
+    s->renew_at = now + SRT_SAMPLER_LEASE_MS / 2;
+    r = sample_lease(n, 1);
+    if (!r)
+        return;
+    r->kind = SRT_ASK_SAMPLE;
+    r->number = s->rounds;
+    r->place = SAMPLE_LEASE;
+    srt_cluster_send(&n->cluster, r);
+}
+
 void srt_node_sample(srt_node *n, int64_t now)
 {
     srt_sampler *s = &n->sampler;
     if (s->heard)
         s->heard_at = now;
     s->heard = 0;
+    sample_renew(n, now);
     if (now < s->at || (s->step != SRT_SAMPLING_NOTHING && now < s->heard_at + SAMPLE_SLOW_MS) || !n->shard_count ||
         n->stopping || !srt_node_may_send(n))
         return;
     s->at = now + SRT_SAMPLE_EVERY_MS;
     s->heard_at = now;
+    s->renew_at = now + SRT_SAMPLER_LEASE_MS / 2;
     if (s->together == 0)
         s->together = n->cluster.many ? 1 : SRT_SAMPLE_SHARDS; /* the shards of a queue have slots of their own */
     s->rounds++;
-    sample_send(n, srt_sampler_request(srt_cluster_pool(&n->cluster), n->registry.ns.data, n->id.data, n->id.len),
-                SRT_SAMPLING_LEASE);
+    sample_send(n, sample_lease(n, 0), SRT_SAMPLING_LEASE);
 }
