@@ -65,10 +65,13 @@ static void answer_sample(life *l, srt_bytes *out)
         return;
     case SRT_SAMPLING_LAYOUT:
         l->looked_at |= 1u << (l->node->sampler.queue.data[1] - '0');
-        srt_bytes_adds(out, "-ERR no figures\r\n");
+        if (l->refusal)
+            srt_resp_arg(out, "1 2 3", 5);
+        else
+            srt_bytes_adds(out, "-ERR no figures\r\n");
         return;
     default: /* NOTHING: of a round that has ended */
-        srt_bytes_adds(out, "-ERR no figures\r\n");
+        srt_bytes_adds(out, l->refusal ? l->refusal : "-ERR no figures\r\n");
     }
 }
 

@@ -23,6 +23,7 @@ typedef struct life {
     int64_t answer_at;
     unsigned looked_at;   /* of those queues, by bits */
     sampler_lease *lease; /* that the nodes share; NULL: a node has it whenever it asks */
+    const char *refusal;  /* of the shards of a queue; NULL: its layout is refused */
 } life;
 
 /* Lets the node write, and answers it, for ms milliseconds of its time. */

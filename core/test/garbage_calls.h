@@ -245,7 +245,7 @@ static const struct call {
      {"1", LEASE, "9", "merge", "0", "done", "run2", RUN2, "60000000", "@@@@@@@@", "0", "", "snooze", "run", RUN,
       "60000000", "x", "0", STAMP}},
     {"slice", 'S', {"1", "run", RUN, "0"}},
-    {"sample", '1', {"1"}},
+    {"sample", '1', {"1", "1"}},
     {"sample_idle", 'H', {"0", "250"}},
     {"sampler", 'M', {"n1", "15000", "0"}},
     {"summary", '1', {"1"}},

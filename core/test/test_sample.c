@@ -97,6 +97,26 @@ static void test_a_round_ends_when_another_process_measures(void **state)
     assert_int_not_equal(lives[0].looked_at, (1u << QUEUES) - 1);
 }
 
+/* How many shards of a queue are asked for in a call after this refusal of several of them. */
+static unsigned together_after(const char *refusal)
+{
+    life l = open_measuring(10);
+    unsigned together;
+    l.refusal = refusal;
+    answer_for(&l, 5000);
+    assert_int_equal(l.looked_at, (1u << QUEUES) - 1);
+    together = l.node->sampler.together;
+    srt_node_free(l.node);
+    return together;
+}
+
+static void test_shards_of_another_generation_are_asked_for_together_again(void **state)
+{
+    (void)state;
+    assert_int_equal(together_after("-GENERATION 5\r\n"), SRT_SAMPLE_SHARDS);
+    assert_int_equal(together_after("-CROSSSLOT Keys in request don't hash to the same slot\r\n"), 1);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -104,6 +124,7 @@ int main(void)
         cmocka_unit_test(test_a_round_begins_anew_when_no_answer_comes),
         cmocka_unit_test(test_a_long_round_keeps_other_nodes_from_measuring),
         cmocka_unit_test(test_a_round_ends_when_another_process_measures),
+        cmocka_unit_test(test_shards_of_another_generation_are_asked_for_together_again),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -19,6 +19,7 @@
 #define SRT_SCRIPT_TEXTS
 #include "browser.h"
 #include "model/history.h"
+#include "move_fixture.h"
 #include "reshard_fixture.h"
 
 /* The time of Redis, in microseconds. */
@@ -387,20 +388,52 @@ static void test_a_round_that_goes_on_keeps_the_time_at_which_it_was_begun(void 
     assert_true(ask_to_measure("n1", "1", &now) > begun);
 }
 
-/* Measures Q, which is idle. Returns what was pushed, as its history counts on. */
+/* What was pushed to Q, as its history counts on; -1: it has none. */
+static double pushed_in_history(void)
+{
+    double head[4] = {0, 0, 0, -1};
+    redisReply *reply = redis("GETRANGE seriatim:{Q}:history 0 31");
+    if (reply->len == sizeof head)
+        memcpy(head, reply->str, sizeof head);
+    freeReplyObject(reply);
+    return head[3];
+}
+
+/* Measures Q, which is idle. Returns what was pushed. */
 static double pushed_by_an_idle_sample(void)
 {
-    double head[4];
     redisReply *reply = redis("EVAL %b 2 seriatim:{Q}:layout seriatim:{Q}:history 0 250", srt_script_text_sample_idle,
                               sizeof srt_script_text_sample_idle);
     assert_int_equal(reply->elements, 1);
     assert_int_equal(reply->element[0]->integer, 1);
     freeReplyObject(reply);
-    reply = redis("GETRANGE seriatim:{Q}:history 0 31");
-    assert_int_equal(reply->len, sizeof head);
-    memcpy(head, reply->str, sizeof head);
-    freeReplyObject(reply);
-    return head[3];
+    return pushed_in_history();
+}
+
+/* The same by a node, of a queue in which something waits. */
+static double pushed_by_the_sample_of_a_node(void)
+{
+    worker w;
+    int i;
+    REDIS("SET seriatim:{/nodes}:sampler %s", "1 1 another");
+    REDIS("DEL seriatim:{Q}:history");
+    w = start_worker("Served", 5);
+    for (i = 0; i < 500 && pushed_in_history() < 0; i++)
+        pause_ms(10);
+    stop_worker(&w);
+    return pushed_in_history();
+}
+
+/* Each is pushed and deleted. */
+static void push_thirty(const fixture *f)
+{
+    char id[16];
+    int i;
+    for (i = 0; i < 30; i++) {
+        snprintf(id, sizeof id, "i%d", i);
+        push(f, id, "x", none);
+        assert_int_equal(act_on(f, SERIATIM_DELETE, id), 1);
+    }
 }
 
 /* The history takes differences: a sum over fewer shards would lose work, and the next one over all count it again. */
@@ -408,15 +441,10 @@ static void test_an_idle_queue_is_measured_over_all_shards_that_it_ever_had(void
 {
     static const unsigned shards[] = {2, 5, 1};
     fixture f = open_queue(3, "merge");
-    char id[16];
     size_t i;
     move m;
     (void)state;
-    for (i = 0; i < 30; i++) {
-        snprintf(id, sizeof id, "i%d", (int)i);
-        push(&f, id, "x", none);
-        assert_int_equal(act_on(&f, SERIATIM_DELETE, id), 1);
-    }
+    push_thirty(&f);
     assert_true(pushed_by_an_idle_sample() == 30);
     for (i = 0; i < sizeof shards / sizeof *shards; i++) {
         move_begin(&m, shards[i]);
@@ -424,6 +452,48 @@ static void test_an_idle_queue_is_measured_over_all_shards_that_it_ever_had(void
         move_all(&m);
         assert_true(pushed_by_an_idle_sample() == 30);
     }
+    close_queue(&f);
+}
+
+/* Who ended the move was killed before that was turned. */
+static void test_a_queue_is_measured_with_a_lost_shard_of_an_earlier_layout(void **state)
+{
+    fixture f = open_queue(2, "merge");
+    double generation;
+    redisReply *reply;
+    move m;
+    (void)state;
+    push_thirty(&f);
+    move_begin(&m, 1);
+    move_all(&m);
+    generation = strtod(m.generation, NULL) - 1;
+    reply = redis("SETRANGE seriatim:{Q/1}:state 0 %b", (const char *)&generation, sizeof generation);
+    freeReplyObject(reply);
+    assert_true(pushed_by_an_idle_sample() == 30);
+    push(&f, "waits", "x", none);
+    assert_true(pushed_by_the_sample_of_a_node() == 31);
+    close_queue(&f);
+}
+
+/* Shards that the queue has lost before are turned when the move ends. */
+static void test_a_queue_that_had_more_shards_is_measured_while_its_ids_move_again(void **state)
+{
+    fixture f = open_queue(5, "merge");
+    redisReply *reply;
+    unsigned shard;
+    move m;
+    (void)state;
+    push_thirty(&f);
+    move_begin(&m, 3);
+    move_all(&m);
+    write_layout(2, 3, 5);
+    reply = redis("GET seriatim:{Q}:layout");
+    for (shard = 0; shard < 3; shard++)
+        assert_string_equal(turn_shard(shard, reply->str), "OK");
+    freeReplyObject(reply);
+    assert_true(pushed_by_an_idle_sample() == 30);
+    push(&f, "waits", "x", none);
+    assert_true(pushed_by_the_sample_of_a_node() == 31);
     close_queue(&f);
 }
 
@@ -439,6 +509,8 @@ int main(void)
         cmocka_unit_test(test_history_is_measured_while_redis_is_full),
         cmocka_unit_test(test_a_round_that_goes_on_keeps_the_time_at_which_it_was_begun),
         cmocka_unit_test(test_an_idle_queue_is_measured_over_all_shards_that_it_ever_had),
+        cmocka_unit_test(test_a_queue_is_measured_with_a_lost_shard_of_an_earlier_layout),
+        cmocka_unit_test(test_a_queue_that_had_more_shards_is_measured_while_its_ids_move_again),
     };
     if (getenv("ONLY"))
         cmocka_set_test_filter(getenv("ONLY"));

@@ -12,8 +12,9 @@ end
 local clock = call('TIME')
 local time = clock[1] * 1000000 + clock[2]
 
--- The sums of the counters of all shards, or nil: something waits, or another script is to say what is wrong.
-local function idle_counters(queue, generation, shards)
+-- The sums of the counters of all shards, or nil: something waits, or another script is to say what is wrong. Only the
+-- first `used` shards have ids; the others keep the generation of the last layout that they were turned to.
+local function idle_counters(queue, generation, used, shards)
   local prefixes, names = {}, {}
   for i = 1, shards do
     prefixes[i] = string.format('%s/%d}:', queue, i - 1)
@@ -25,7 +26,7 @@ local function idle_counters(queue, generation, shards)
     if state then
       if #state < STATE_OWNER then return nil end
       local found, _, _, _, _, _, done, bad, _, came = struct.unpack('<dddddddddd', state)
-      if math.abs(found) ~= generation or call('HLEN', prefixes[i] .. 'jobs') > 0 or struct.unpack('<d', state, STATE_DELIVERS + 1) <= time then return nil end
+      if i <= used and (math.abs(found) ~= generation or call('HLEN', prefixes[i] .. 'jobs') > 0 or struct.unpack('<d', state, STATE_DELIVERS + 1) <= time) then return nil end
       sums[1], sums[2], sums[3] = sums[1] + done, sums[2] + bad, sums[3] + came
     end
   end
@@ -38,15 +39,16 @@ end
 local answer = {0}
 for i = 1, #KEYS, 2 do
   local layout = call('GET', KEYS[i])
-  local generation, shards, schema, most = string.match(layout or '', '^(%d+) (%d+) (%d+) ?%d* ?(%d*)')
+  local generation, shards, schema, old, most = string.match(layout or '', '^(%d+) (%d+) (%d+) ?(%d*) ?(%d*)')
   -- A shard that the queue has no more keeps its counters, and the history goes by the sums.
+  local used = math.max(tonumber(shards) or 0, tonumber(old) or 0)
   generation, shards = tonumber(generation), tonumber(schema == '4' and most or shards)
   if layout and (not shards or shards > tonumber(ARGV[2])) then
     answer[#answer + 1] = (i + 1) / 2
   elseif layout then
     left = left - shards
     if left < 0 then break end
-    local counters = idle_counters(string.sub(KEYS[i], 1, -9), generation, shards)
+    local counters = idle_counters(string.sub(KEYS[i], 1, -9), generation, used, shards)
     if counters then add_sample(KEYS[i + 1], time, counters, 0, since) else answer[#answer + 1] = (i + 1) / 2 end
   end
   answer[1] = (i + 1) / 2

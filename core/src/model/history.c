@@ -28,7 +28,7 @@ srt_request *srt_sampler_request(srt_session *session, const char *ns, const cha
 }
 
 srt_request *srt_sample_request(srt_session *session, const char *ns, const char *queue, size_t len, int64_t generation,
-                                unsigned first, unsigned count)
+                                unsigned used, unsigned first, unsigned count)
 {
     srt_request *r = srt_session_begin(session, srt_script_sample, NULL, 0);
     srt_bytes key;
@@ -45,6 +45,7 @@ srt_request *srt_sample_request(srt_session *session, const char *ns, const char
     }
     r->keys = count;
     srt_request_int(r, generation);
+    srt_request_int(r, used > first ? used - first : 0);
     srt_bytes_free(&key);
     return r;
 }

@@ -33,10 +33,10 @@ srt_request *srt_idle_request(srt_session *session, const char *ns, const seriat
                               int64_t since_us);
 /*
  * Reads the counters and the smallest due time of count shards, at most SRT_SAMPLE_SHARDS, from the one numbered
- * `first`: sample.lua.
+ * `first`: sample.lua. Of those beyond the first `used` shards of the queue, which have no ids, only the counters.
  */
 srt_request *srt_sample_request(srt_session *session, const char *ns, const char *queue, size_t len, int64_t generation,
-                                unsigned first, unsigned count);
+                                unsigned used, unsigned first, unsigned count);
 /* Adds the sample to the history of the queue: history.lua. */
 srt_request *srt_history_request(srt_session *session, const char *ns, const char *queue, size_t len,
                                  const srt_history_sample *sample);

@@ -121,7 +121,7 @@ static void sample_shards(srt_node *n)
     s->asked = left < s->together ? left : s->together;
     sample_send(n,
                 srt_sample_request(srt_cluster_pool(&n->cluster), n->registry.ns.data, s->queue.data, s->queue.len,
-                                   s->generation, s->shard, s->asked),
+                                   s->generation, s->used, s->shard, s->asked),
                 SRT_SAMPLING_SHARDS);
 }
 
@@ -203,6 +203,7 @@ static void sample_on_layout(srt_node *n, const srt_reply *reply)
     srt_layout layout;
     if (text->type == SRT_STRING && srt_layout_read(text->data, text->len, &layout, NULL) == SERIATIM_OK) {
         s->generation = layout.generation;
+        s->used = layout.old > layout.shards ? layout.old : layout.shards;
         s->shards = layout.most; /* also those that hold nothing but the figures of jobs that have ended */
         sample_shards(n);
     } else {
@@ -244,7 +245,7 @@ static void sample_refused(srt_node *n, const seriatim_error *error)
         sample_next(n);
         return;
     }
-    if (s->step == SRT_SAMPLING_SHARDS && s->asked > 1 && s->together > 1) {
+    if (s->step == SRT_SAMPLING_SHARDS && s->asked > 1 && s->together > 1 && error->status != SERIATIM_GENERATION) {
         s->together = 1;
         sample_shards(n);
         return;
