@@ -24,6 +24,7 @@
 
 int64_t live_lease_ms = 1000;
 int live_hook;
+const char *live_user;
 
 int64_t live_now(void)
 {
@@ -49,7 +50,9 @@ static void live_connect(live_node *n, int channel)
     snprintf(address.sun_path, sizeof address.sun_path, "%s", server.socket);
     n->fds[channel] = socket(AF_UNIX, SOCK_STREAM, 0);
     assert_int_equal(connect(n->fds[channel], (struct sockaddr *)&address, sizeof address), 0);
-    assert_int_equal(srt_node_connected(n->node, (srt_channel)channel, NULL, NULL, 0, live_now()), SERIATIM_OK);
+    assert_int_equal(
+        srt_node_connected(n->node, (srt_channel)channel, live_user, live_user ? "secret" : NULL, 0, live_now()),
+        SERIATIM_OK);
 }
 
 void live_start(live_node *n, const char *id, int64_t shards, unsigned threads, live_log *log)

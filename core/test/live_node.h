@@ -36,6 +36,8 @@ typedef struct live_node {
 /* Of nodes that are started: 1000; whether their worker has a retries_exhausted: 0. */
 extern int64_t live_lease_ms;
 extern int live_hook;
+/* The user of nodes that connect, whose password is "secret"; NULL: the default one. */
+extern const char *live_user;
 
 int64_t live_now(void);
 /* A server of queue Q. shards: its shards_count. threads 0: it runs nothing. */

@@ -2,8 +2,9 @@
  * generation.c - follows the layouts of the queues while the node runs. That a layout is another one is seen when it is
  * read again, said by a message, or told by a shard that refuses a request because of its generation.
  *
- * A newer layout is read, replicas must have it, and then the node adopts it. A shard of an earlier generation is
- * turned to it. If a failover has forgotten a layout that a shard or this node knows, it is written back.
+ * A newer layout is read, replicas must have it unless the user may not ask for that, and then the node adopts it. A
+ * shard of an earlier generation is turned to it. If a failover has forgotten a layout that a shard or this node knows,
+ * it is written back.
  */
 #include "node/node_state.h"
 
@@ -48,8 +49,8 @@ static void follow_adopt(srt_node *n, size_t worker, int64_t now)
 
 static void follow_sure(srt_node *n, size_t worker, srt_sure sure, int64_t now)
 {
-    if (sure == SRT_SURE)
-        follow_adopt(n, worker, now);
+    if (sure == SRT_SURE || sure == SRT_SURE_REFUSED)
+        follow_adopt(n, worker, now); /* turned shards write back what a failover forgets */
     else if (sure == SRT_SURE_LATER)
         follow_pause(n, worker, FOLLOW_SURE, now);
     else if (sure == SRT_SURE_LOST)

@@ -212,7 +212,7 @@ void srt_move_take_sure(srt_node *n, srt_shard *s, srt_sure sure, int64_t now)
 {
     srt_mover *m = s->mover;
     m->asking = sure == SRT_SURE_ASKED;
-    if (sure == SRT_SURE_LATER) {
+    if (sure == SRT_SURE_LATER || sure == SRT_SURE_REFUSED) {
         m->at = now + 5 * SRT_MOVE_RETRY_MS;
         srt_node_wake(n, s, m->at);
     } else if (sure == SRT_SURE_LOST) {

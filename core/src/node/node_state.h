@@ -237,10 +237,11 @@ typedef struct srt_layouts {
 } srt_layouts;
 
 typedef enum srt_sure {
-    SRT_SURE,       /* the replicas have it, or there are none */
-    SRT_SURE_ASKED, /* an answer will come */
-    SRT_SURE_LATER, /* to be asked again after a while */
-    SRT_SURE_LOST   /* the connection has ended: what was written is to be written again */
+    SRT_SURE,         /* the replicas have it, or there are none */
+    SRT_SURE_ASKED,   /* an answer will come */
+    SRT_SURE_LATER,   /* to be asked again after a while */
+    SRT_SURE_REFUSED, /* it cannot be known: the user lacks ROLE or WAIT */
+    SRT_SURE_LOST     /* the connection has ended: what was written is to be written again */
 } srt_sure;
 
 /* Shards that the host has given to groups by name. */

@@ -59,12 +59,14 @@ srt_sure srt_sure_answered(srt_node *n, const srt_written *w, const srt_request 
 {
     seriatim_error error;
     if (srt_reply_status(&reply->tokens[0], &error) != SERIATIM_OK) {
+        if (error.status != SERIATIM_AUTH && error.status != SERIATIM_SERVER)
+            return SRT_SURE_LATER; /* it loads its data, or is busy */
         if (!n->moves.warned)
             srt_node_tell(n, SERIATIM_EVENT_WARNING, error.status,
-                          "ids do not move, because it is not known whether replicas have what was written: %s",
+                          "no move of ids can end, because it is not known whether replicas have what was written: %s",
                           error.message);
         n->moves.warned = 1;
-        return SRT_SURE_LATER;
+        return SRT_SURE_REFUSED;
     }
     switch (srt_replicated_of(reply)) {
     case SRT_REPLICATED:
