@@ -15,11 +15,16 @@ static int morgue_has_limits(const srt_shard *s)
     return s->queue->now.morgue_max_age > 0 || s->queue->now.morgue_max_count > 0;
 }
 
-/* What this shard keeps of the queue's morgue_max_count: an equal part, rounded up. 0: all. */
+/*
+ * What this shard keeps of the queue's morgue_max_count: an equal part, rounded up. 0: all. While ids move, dead ids may
+ * still lie in the old shards alone, or all in the new ones already.
+ */
 static int64_t morgue_share(const srt_shard *s)
 {
-    int64_t shards = (int64_t)s->queue->shards_count;
-    return shards > 0 ? (s->queue->now.morgue_max_count + shards - 1) / shards : 0;
+    const srt_queue *queue = s->queue;
+    int64_t shards =
+        queue->old_count && queue->old_count < queue->shards_count ? queue->old_count : queue->shards_count;
+    return shards > 0 ? (queue->now.morgue_max_count + shards - 1) / shards : 0;
 }
 
 static void morgue_ask(srt_node *node, srt_shard *s, int64_t now)
