@@ -112,6 +112,7 @@ static void test_r_reshard_2_what_is_refused_is_named_and_nothing_is_written(voi
     refuses(&f, "", "shards must be a whole number from 1 to 4096, not \"\"");
     assert_int_equal(reshard(&f, "3"), 0); /* it has that number */
     assert_true(live_is_quiet(3));
+    assert_int_equal(number("EXISTS seriatim:{Q/0}:reshard seriatim:{Q/1}:reshard seriatim:{Q/2}:reshard"), 0);
     assert_int_equal(reshard(&f, "5"), 1);
     refuses(
         &f, "7",
@@ -267,6 +268,34 @@ static void test_r_reshard_3_an_action_that_ended_early_is_brought_to_its_end(vo
     assert_int_equal(stored_in(5), IDS);
     live_stop(&n);
     close_queue(&f);
+}
+
+/* The last server died when it had written the layout that ends the move, so no shard is turned to it. */
+static void turns_behind_an_ended_move(unsigned from, unsigned to, const char *layout)
+{
+    fixture f = open_queue((int64_t)from, "list");
+    unsigned shard;
+    char shards[16];
+    move m;
+    fill_waiting(&f);
+    move_begin(&m, to);
+    for (shard = 0; shard < from; shard++)
+        while (move_source(&m, shard) > 0)
+            continue;
+    write_layout(layout);
+    snprintf(shards, sizeof shards, "%u", to);
+    assert_int_equal(reshard(&f, shards), 0);
+    push(&f, "a", "1", later);
+    assert_int_equal(metrics(&f).length, IDS + 1);
+    assert_int_equal(reshard(&f, shards), 0);
+    close_queue(&f);
+}
+
+static void test_r_reshard_3_shards_behind_a_move_that_has_ended_are_turned(void **state)
+{
+    (void)state;
+    turns_behind_an_ended_move(5, 3, " 3 4 0 5");
+    turns_behind_an_ended_move(3, 5, " 5 3");
 }
 
 /* Whoever began the move died behind its first write as well, so the servers open the shards. */
@@ -551,6 +580,7 @@ int main(void)
         cmocka_unit_test(test_r_reshard_1_servers_move_the_ids_and_metrics_say_how_far_they_are),
         cmocka_unit_test(test_r_reshard_1_metrics_count_ids_that_have_moved),
         cmocka_unit_test(test_r_reshard_3_an_action_that_ended_early_is_brought_to_its_end),
+        cmocka_unit_test(test_r_reshard_3_shards_behind_a_move_that_has_ended_are_turned),
         cmocka_unit_test(test_r_reshard_3_servers_open_shards_that_were_closed_for_a_deletion),
         cmocka_unit_test(test_r_reshard_4_a_popper_makes_no_shard_before_its_turn),
         cmocka_unit_test(test_r_reshard_4_a_paused_queue_stays_paused_and_another_is_not),

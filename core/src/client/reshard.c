@@ -1,6 +1,7 @@
 /*
  * reshard.c - gives a queue another number of shards. The operation writes the intention, and turns the shards to it;
- * servers that serve the queue move its ids. Whoever dies in between leaves nothing that the servers do not do.
+ * servers that serve the queue move its ids. Whoever dies in between leaves nothing that the servers, or the same
+ * operation again, do not do.
  */
 #include "client/operator.h"
 #include "model/stored.h"
@@ -34,6 +35,7 @@ typedef struct reshard_state {
     char text[SRT_LAYOUT_TEXT]; /* the layout that shards are turned to */
     size_t waiting;             /* answers of shards */
     int written;                /* replicas have the layout, and states are asked for once more */
+    int behind;                 /* a shard was turned to an earlier layout */
     int paused, others;         /* is a shard that was used paused; is one not paused? */
     char cursor[24];            /* of SCAN, for keys of outboxes */
     srt_scan scan;              /* over the masters */
@@ -77,18 +79,26 @@ static int reshard_is_paused(const reshard_state *s)
     return s->paused && !s->others;
 }
 
+/* The queue has the wanted number, and no ids move. */
+static int has_ended(const reshard_state *s)
+{
+    return s->queue->shards_count == s->wanted && s->queue->old_count == 0;
+}
+
 /*
  * The state of each shard that has ids says whether it is paused, its text whether a failover has forgotten a later
- * layout. Both are asked for directly before the layout is written, because an operator may pause the queue meanwhile;
- * and the states behind that.
+ * layout, or nobody has turned it to this one. Both are asked for directly before the layout is written, because an
+ * operator may pause the queue meanwhile; and the states behind that.
  */
 static int reshard_ask_shards(seriatim_client *c, reshard_state *s)
 {
     static const char *const words[2][2] = {{"GET", "state"}, {"HGET", "reshard"}};
-    unsigned shard, i, count = s->queue->old_count ? s->queue->old_count : s->queue->shards_count;
-    unsigned asked = s->written ? 1 : 2;
+    unsigned shard, i, asked = s->written ? 1 : 2;
+    unsigned count = s->queue->old_count ? s->queue->old_count : s->queue->shards_count;
     int status = SERIATIM_OK;
-    s->paused = s->others = 0;
+    if (has_ended(s))
+        count = s->queue->most_count;
+    s->paused = s->others = s->behind = 0;
     s->waiting = asked * (size_t)count;
     for (shard = 0; shard < count; shard++)
         for (i = 0; i < asked && status == SERIATIM_OK; i++) {
@@ -246,7 +256,7 @@ static int reshard_on_set(seriatim_client *c, reshard_state *s, const srt_reply 
 
 static int reshard_turn(seriatim_client *c, reshard_state *s)
 {
-    unsigned shard, count = srt_queue_addressed(s->queue);
+    unsigned shard, count = has_ended(s) ? s->queue->most_count : srt_queue_addressed(s->queue);
     int status = SERIATIM_OK;
     s->waiting = count;
     for (shard = 0; shard < count && status == SERIATIM_OK; shard++) {
@@ -317,18 +327,22 @@ static int reshard_on_shard(seriatim_client *c, reshard_state *s, const srt_requ
     if (r->kind == RESHARD_STATE && answer->type == SRT_STRING && answer->len > SRT_STATE_FLAGS)
         *((unsigned char)answer->data[SRT_STATE_FLAGS] & SRT_FLAG_PAUSED ? &s->paused : &s->others) = 1;
     if (r->kind == RESHARD_TEXT && answer->type == SRT_STRING &&
-        srt_layout_read(answer->data, answer->len, &seen, NULL) == SERIATIM_OK &&
-        seen.generation > s->queue->generation)
-        return srt_client_fail(c,
-                               srt_fail(&c->error, SERIATIM_INVALID,
-                                        "a failover has forgotten the layout of the queue \"%.*s\"; its servers write "
-                                        "it back, then try again",
-                                        NAME_OF(s->queue)));
+        srt_layout_read(answer->data, answer->len, &seen, NULL) == SERIATIM_OK) {
+        if (seen.generation > s->queue->generation)
+            return srt_client_fail(
+                c, srt_fail(&c->error, SERIATIM_INVALID,
+                            "a failover has forgotten the layout of the queue \"%.*s\"; its servers write it back, "
+                            "then try again",
+                            NAME_OF(s->queue)));
+        s->behind |= seen.generation < s->queue->generation;
+    }
     if (--s->waiting > 0)
         return SERIATIM_OK;
     if (s->written)
         return reshard_turn(c, s);
-    return s->queue->old_count ? reshard_ask_replicas(c, s, RESHARD_ROLE) : reshard_set(c, s);
+    if (has_ended(s) && !s->behind)
+        return SERIATIM_OK;
+    return s->queue->shards_count == s->wanted ? reshard_ask_replicas(c, s, RESHARD_ROLE) : reshard_set(c, s);
 }
 
 /* Who is no master any more, or has lost its connection, may not have the layout: it is read again. */
@@ -378,7 +392,7 @@ static int reshard_send(seriatim_client *c, srt_queue *queue)
                                            NAME_OF(queue)));
     memcpy(s->text, queue->layout, sizeof s->text);
     if (queue->shards_count == s->wanted)
-        return queue->old_count ? reshard_ask_shards(c, s) : SERIATIM_OK;
+        return reshard_ask_shards(c, s);
     if (s->begun)
         return SERIATIM_OK; /* it has ended already, and somebody has begun another one */
     if (queue->old_count)
