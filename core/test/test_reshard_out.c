@@ -13,6 +13,8 @@
 
 #define SRT_SCRIPT_TEXTS
 #include "imported.h"
+#include "live_node.h"
+#include "node/mover.h"
 #include "reshard_fixture.h"
 
 /* An id that lies in shard 0 of 3 and in another one of 4. */
@@ -114,25 +116,114 @@ static void test_a_shard_is_not_out_if_a_dead_record_was_imported_behind_the_sca
     is_not_out(&f, &m, mark, id);
 }
 
-/* What waited behind a run that is not there any more waits in jobs again, behind the scan of jobs. */
-static void test_a_shard_is_not_out_if_a_repair_brought_an_id_back_behind_the_scan(void **state)
+/* Ids move from 3 shards to 4; what there is of this one waits in shard 0 behind a run that is not there any more. */
+static fixture open_with_lost_run(move *m, const char *id)
 {
     static const char behind[] = "redis.call('HSET', KEYS[2], ARGV[1], redis.call('HGET', KEYS[1], ARGV[1])) "
                                  "redis.call('HDEL', KEYS[1], ARGV[1]) redis.call('ZREM', KEYS[3], ARGV[1])";
+    fixture f = open_queue(3, "merge");
+    push_failed(&f, id, "1", 0, 3600);
+    move_begin(m, 4);
+    REDIS("EVAL %s 3 seriatim:{Q/0}:jobs seriatim:{Q/0}:next seriatim:{Q/0}:due %s", behind, id);
+    return f;
+}
+
+/* What waited behind the run waits in jobs again, behind the scan of jobs. */
+static void test_a_shard_is_not_out_if_a_repair_brought_an_id_back_behind_the_scan(void **state)
+{
     const char *id = foreign_id();
     char mark[32];
-    fixture f = open_queue(3, "merge");
     move m;
+    fixture f = open_with_lost_run(&m, id);
     (void)state;
-    push_failed(&f, id, "1", 0, 3600);
-    move_begin(&m, 4);
-    REDIS("EVAL %s 3 seriatim:{Q/0}:jobs seriatim:{Q/0}:next seriatim:{Q/0}:due %s", behind, id);
     finds_nothing(&m, "jobs", mark);
     assert_string_equal(kinds_found(&f, f.queue, 1), "behind");
     finds_nothing(&m, "scheduled", NULL);
     finds_nothing(&m, "dead", NULL);
     finds_nothing(&m, "scores", NULL);
     is_not_out(&f, &m, mark, id);
+}
+
+static int is_out(const move *m, const char *mark)
+{
+    redisReply *reply = ON_SHARD(0, out, m->generation, mark);
+    int out = (int)reply->integer;
+    freeReplyObject(reply);
+    return out;
+}
+
+static void test_a_shard_is_out_no_more_when_a_repair_has_brought_an_id_back(void **state)
+{
+    const char *id = foreign_id();
+    char mark[32];
+    move m;
+    fixture f = open_with_lost_run(&m, id);
+    (void)state;
+    finds_nothing(&m, "jobs", mark);
+    assert_int_equal(is_out(&m, mark), 1);
+    assert_int_equal(is_out(&m, ""), 1);
+    assert_string_equal(kinds_found(&f, f.queue, 1), "behind");
+    assert_int_equal(is_out(&m, ""), 0);
+    is_not_out(&f, &m, mark, id);
+}
+
+/* The mover of an earlier version does not look again. */
+static void test_a_shard_of_which_an_earlier_version_says_that_it_is_out_is_out(void **state)
+{
+    const char *id = foreign_id();
+    char mark[32];
+    move m;
+    fixture f = open_with_dead(&m, id);
+    (void)state;
+    assert_int_equal(is_out(&m, ""), 0);
+    REDIS("HSET seriatim:{Q/0}:reshard out 1 mark 5");
+    assert_int_equal(is_out(&m, ""), 1);
+    REDIS("HDEL seriatim:{Q/0}:reshard out");
+    finds_nothing(&m, "jobs", mark);
+    is_not_out(&f, &m, "0", id);
+}
+
+/* shard: that with the mover, of 2; another one rests at first. */
+static void mover_looks_again(unsigned shard)
+{
+    static const char clear[] = "redis.call('HINCRBY', KEYS[1], 'mark', 1)";
+    fixture f = open_queue(2, "list");
+    int64_t until = live_now() + LIVE_MOST_MS;
+    live_log log = {.count = 0};
+    char long_id[32], key[48];
+    live_node n;
+    int i = 0;
+    do /* it lies in the other shard, and is to leave it */
+        snprintf(long_id, sizeof long_id, "long%d", i++);
+    while (seriatim_shard_of(long_id, strlen(long_id), 2) == shard ||
+           seriatim_shard_of(long_id, strlen(long_id), 3) == 1 - shard);
+    live_lease_ms = 20000;
+    push(&f, long_id, "1", none);
+    live_start(&n, "mover", 2, 1, &log);
+    n.run_ms = LIVE_MOST_MS;
+    while (log.count == 0) {
+        assert_true(live_now() < until);
+        live_step(&n);
+    }
+    act_on(&f, SERIATIM_RESHARD, "3");
+    while (!n.node->shards[shard]->mover || n.node->shards[shard]->mover->step < SRT_MOVE_REST) {
+        assert_true(live_now() < until);
+        live_step(&n);
+    }
+    snprintf(key, sizeof key, "seriatim:{Q/%u}:reshard", shard);
+    REDIS("EVAL %s 1 %s", clear, key); /* as by a repair */
+    live_end_runs(&n);
+    live_move(&n, 1, 3);
+    live_lease_ms = 1000;
+    live_stop(&n);
+    close_queue(&f);
+}
+
+static void test_a_mover_that_rests_looks_again_when_its_shard_is_out_no_more(void **state)
+{
+    (void)state;
+    mover_looks_again(0);
+    mover_looks_again(1);
 }
 
 int main(void)
@@ -142,6 +233,9 @@ int main(void)
         cmocka_unit_test(test_a_shard_is_not_out_if_a_payload_of_a_dead_id_was_scheduled_behind_the_scan),
         cmocka_unit_test(test_a_shard_is_not_out_if_a_dead_record_was_imported_behind_the_scan),
         cmocka_unit_test(test_a_shard_is_not_out_if_a_repair_brought_an_id_back_behind_the_scan),
+        cmocka_unit_test(test_a_shard_is_out_no_more_when_a_repair_has_brought_an_id_back),
+        cmocka_unit_test(test_a_shard_of_which_an_earlier_version_says_that_it_is_out_is_out),
+        cmocka_unit_test(test_a_mover_that_rests_looks_again_when_its_shard_is_out_no_more),
     };
     return cmocka_run_group_tests(tests, start_server, stop_server);
 }

@@ -98,7 +98,7 @@ def a_scan_and_its_end_have_one_connection(world):
     found, mark = driven(actors.scan(world, 0, layout.generation))
     source.fail_over()
     driven(actors.close(world, 0, layout, connection, mark))
-    return bool(found) or not source.out
+    return bool(found) or source.out is None
 
 
 def a_generation_is_given_once(world):

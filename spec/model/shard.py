@@ -48,7 +48,7 @@ class Shard:
         self.generation, self.text = (layout.generation, layout) if used else (0, Layout(0, 0, None, 0))
         self.has_state = True  # a shard that was never used has none: its first push gives it the generation of that push
         self.tick = self.lease = self.sequence = self.low = 0
-        self.owner, self.out, self.mark = "", False, 0
+        self.owner, self.out, self.mark = "", None, 0
         self.leaving, self.arrived, self.arriving, self.tokens = {}, {}, {}, {}
         self.connection, self.kept = 0, self.saved()
 
@@ -120,7 +120,7 @@ class Shard:
         if self.leaving:
             return "OPEN"
         self.has_state, self.generation, self.text = True, text.generation, text
-        self.out = False
+        self.out = None
         self.arrived, self.arriving = {}, {}
         return "OK"
 
@@ -441,12 +441,13 @@ class Shard:
         """Nothing foreign is or will be here, unless something has come back to a kind since the scan began with this mark."""
         if self.leaving or mark != self.mark and not self.off("a mark stops the end"):
             return "NOT YET"
-        self.out = True
+        self.out = mark
         return "OK"
 
     @script
     def is_out(self):
-        return self.out
+        """Also behind that, something may come back."""
+        return self.out is not None and (self.out == self.mark or self.off("a mark stops the end"))
 
 
 def rest(shard):

@@ -1,9 +1,9 @@
 -- library: moving - while ids move: which ids lie in another shard by the new number of shards. resharding.md tells of the protocol.
 --
--- reshard  hash  '' -> the text of the layout that turn.lua gave the shard; 'out' -> 1: no id is to leave it any more; 'mark' -> a number
---                that ids raise which come back to a kind of key (note_return); 'in/SHARD' -> the sequence of the last batch that came
---                from that shard; of a shard that ids leave: 'ids' -> how many there were at the turn, of any kind, 'moved' -> how many
---                have left since
+-- reshard  hash  '' -> the text of the layout that turn.lua gave the shard; 'mark' -> a number that ids raise which come back to a kind of
+--                key (note_return); 'out' -> no id is to leave it any more, if none comes back (is_out.lua); 'in/SHARD' -> the sequence
+--                of the last batch that came from that shard; of a shard that ids leave: 'ids' -> how many there were at the turn, of
+--                any kind, 'moved' -> how many have left since
 -- leaving  hash  an open batch: '' -> its sequence, id -> what lay here of the id, as depart.lua packs it
 -- moving   zset  id -> due: ids of jobs that no claim takes, because they wait for a batch
 -- A shard that was never turned has none of them.

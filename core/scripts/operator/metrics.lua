@@ -1,4 +1,4 @@
--- include: prelude keys flags runs
+-- include: prelude keys flags runs is_out
 -- METRICS: the figures of a shard.
 -- KEYS: the shard's
 -- ARGV: 1 generation
@@ -33,9 +33,9 @@ end
 
 soon = min(soon, ready_head())
 if delivers <= now then soon = min(soon, delivers) end
-local leaving = is(FLAG_SOURCE) and call('HMGET', PREFIX .. 'reshard', 'moved', 'ids', 'out') or {}
+local leaving = is(FLAG_SOURCE) and call('HMGET', PREFIX .. 'reshard', 'moved', 'ids', 'out', 'mark') or {}
 local function whole(number) return format('%.0f', number) end
 return {whole(now), waiting, call('ZCARD', RETRY), busy, parked, call('HLEN', DEAD), call('ZCARD', UNPROVEN),
   call('ZCARD', SUSPECT), whole(processed), whole(failed), whole(refused), is(FLAG_PAUSED) and 1 or 0, whole(max(0, now - soon)),
   whole(soon), whole(lease), whole(claimed), owner, call('ZCARD', PREFIX .. 'scheduled'), whole(removed), whole(stale),
-  leaving[1] or 0, leaving[2] or 0, leaving[3] or 0}
+  leaving[1] or 0, leaving[2] or 0, is_out(leaving[3], leaving[4]) and 1 or 0}

@@ -374,7 +374,7 @@ void srt_mover_step(srt_node *n, srt_shard *s, int leaving, int64_t now)
     m = s->mover;
     if (m->step == SRT_MOVE_REST && may_be_forgotten(n, s))
         srt_move_anew(n, s, SRT_MOVE_RETRY_MS, now);
-    if (m->asking || (m->step == SRT_MOVE_REST && s->index > 0))
+    if (m->asking)
         return;
     if (m->step == SRT_MOVE_SCAN || m->step == SRT_MOVE_OPEN) {
         if (now >= catch_due(n, m))

@@ -34,7 +34,7 @@ typedef enum srt_move_step {
     SRT_MOVE_LIFTED,
     SRT_MOVE_OUT, /* says that nothing is to leave */
     SRT_MOVE_IS_OUT,
-    SRT_MOVE_REST, /* waits for the others; the mover of shard 0 asks them */
+    SRT_MOVE_REST, /* waits for the others; the mover of shard 0 asks them, another one of its own shard */
     SRT_MOVE_POLL,
     SRT_MOVE_POLLED,
     SRT_MOVE_END

@@ -7,8 +7,9 @@
 #include <stdio.h>
 #include <string.h>
 
-#define END_POLL_MS 250
-#define LIFTS 64 /* destinations that are told the tick, until the mover rests */
+#define END_POLL_MS 250  /* the mover of shard 0 asks whether all are out */
+#define END_LOOK_MS 5000 /* another one asks of its own shard */
+#define LIFTS 64         /* destinations that are told the tick, until the mover rests */
 #define LIFT_REST_MS 10
 
 /* ---- Requests -------------------------------------------------------------------------------- */
@@ -65,8 +66,8 @@ void srt_move_end_send(srt_node *n, srt_shard *s, int64_t now)
         srt_move_anew(n, s, 0, now);
         return;
     }
-    if (m->step == SRT_MOVE_REST) { /* only that of shard 0 comes here */
-        m->asked = 0;
+    if (m->step == SRT_MOVE_REST) {
+        m->asked = s->index;
         m->step = SRT_MOVE_POLL;
     }
     srt_move_send(n, s,
@@ -103,15 +104,14 @@ static void tick_came(srt_node *n, srt_shard *s, const srt_reply *reply, int64_t
     lift_next(n, s, 0, now);
 }
 
-/* Waits until others are ready, too. */
+/* Waits until others are ready, too, and looks whether its own shard is still out. */
 static void wait_for_others(srt_node *n, srt_shard *s, int64_t now)
 {
     srt_mover *m = s->mover;
     m->step = SRT_MOVE_REST;
-    m->at = now + END_POLL_MS;
+    m->at = now + (s->index == 0 ? END_POLL_MS : END_LOOK_MS);
     srt_move_rest(n, s, 0, now);
-    if (s->index == 0)
-        srt_node_wake(n, s, m->at);
+    srt_node_wake(n, s, m->at);
 }
 
 /* {1 or 0: somebody was faster, the layout} */
@@ -142,7 +142,9 @@ void srt_move_end_answered(srt_node *n, srt_shard *s, const srt_reply *reply, in
             srt_move_anew(n, s, 0, now);
         break;
     case SRT_MOVE_POLL:
-        if (yes)
+        if (!yes && m->asked == s->index)
+            srt_move_anew(n, s, 0, now); /* an id may have come back */
+        else if (yes && s->index == 0)
             srt_move_make_sure(n, s, SRT_MOVE_POLLED, now);
         else
             wait_for_others(n, s, now);
