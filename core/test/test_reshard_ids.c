@@ -212,6 +212,41 @@ static void test_a_popper_reports_to_the_shard_that_has_its_run(void **state)
     close_moving(&q);
 }
 
+/* The run of a popper fails when the id was to leave, so it waits for a batch. */
+static void waits_to_leave(const moving_queue *q, const char *id, double retry_in)
+{
+    popped delivery;
+    assert_int_equal(act_on(&q->f, SERIATIM_PERFORM_NOW, id), 1);
+    assert_string_equal(pop(&q->f, 30, &delivery), id);
+    freeReplyObject(depart(&q->m, 0, id));
+    assert_int_equal(say_seconds(&q->f, &delivery, SERIATIM_POPPED_FAIL, retry_in, "boom"), SERIATIM_OK);
+}
+
+static void test_an_action_on_a_whole_queue_finds_an_id_that_waits_to_leave(void **state)
+{
+    moving_queue q = open_moving();
+    char all[120];
+    (void)state;
+    waits_to_leave(&q, q.old, 3600);
+    assert_int_equal(count_of("ZCARD", "moving"), 1);
+    snprintf(all, sizeof all, "%s %s", q.new, q.old);
+    assert_string_equal(range(&q.f, SERIATIM_RANGE_BY_PERFORM_IN, 0, "-inf", "+inf", 10), all);
+    assert_int_equal(act(&q.f, SERIATIM_PERFORM_ALL_JOBS_NOW), 2);
+    close_moving(&q);
+}
+
+static void test_an_id_that_waits_to_leave_counts_for_the_lag(void **state)
+{
+    moving_queue q = open_moving();
+    (void)state;
+    assert_true(metrics(&q.f).lag == 0);
+    waits_to_leave(&q, q.old, 0);
+    assert_int_equal(count_of("ZCARD", "moving"), 1);
+    pause_ms(2);
+    assert_true(metrics(&q.f).lag > 0);
+    close_moving(&q);
+}
+
 /* How many ids a node that takes shard 0 is given by its first claim. */
 static size_t claimed(const move *m)
 {
@@ -481,6 +516,8 @@ int main(void)
         cmocka_unit_test(test_a_whole_queue_is_seen_in_all_of_its_shards),
         cmocka_unit_test(test_an_action_on_a_whole_queue_passes_over_no_id),
         cmocka_unit_test(test_a_popper_reports_to_the_shard_that_has_its_run),
+        cmocka_unit_test(test_an_action_on_a_whole_queue_finds_an_id_that_waits_to_leave),
+        cmocka_unit_test(test_an_id_that_waits_to_leave_counts_for_the_lag),
         cmocka_unit_test(test_r_order_3_an_id_that_waits_to_leave_hides_no_stale_entry),
         cmocka_unit_test(test_an_id_whose_record_cannot_be_read_stays_and_the_others_leave),
         cmocka_unit_test(test_an_id_that_has_lost_payloads_leaves_with_the_others),

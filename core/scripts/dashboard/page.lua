@@ -1,7 +1,7 @@
 -- include: prelude keys ready
 -- PAGE: a page of one index behind a known entry, by its number, then its id; found by halving, however far it is.
 -- KEYS: the shard's
--- ARGV: 1 generation, 2 index: ready, due, unproven, suspect, retry, died, parked; 3 direction: up, down; 4 min, 5 max (as
+-- ARGV: 1 generation, 2 index: ready, due, unproven, suspect, retry, died, parked, moving; 3 direction: up, down; 4 min, 5 max (as
 --       ZRANGEBYSCORE takes them), 6 first place in the ready list, or '' to find it, 7 limit, 8 number, 9 id of that entry
 -- Returns {next place (-1 at the end), id, number, ...} as list.lua does. Of the ready list some entries before the one may come.
 local index, down, low, high = ARGV[2], ARGV[3] == 'down', tonumber(ARGV[4]), tonumber(ARGV[5])
@@ -29,7 +29,7 @@ local function halve(from, to, is_behind)
 end
 
 if index ~= 'ready' then
-  local key = ({due = DUE, unproven = UNPROVEN, suspect = SUSPECT, retry = RETRY, died = DIED, parked = PARKED})[index]
+  local key = ({due = DUE, unproven = UNPROVEN, suspect = SUSPECT, retry = RETRY, died = DIED, parked = PARKED, moving = PREFIX .. 'moving'})[index]
   local text = format('%.0f', number)
   local from, to = call('ZCOUNT', key, '-inf', '(' .. text), call('ZCOUNT', key, '-inf', text)
   local flat

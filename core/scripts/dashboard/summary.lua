@@ -56,6 +56,7 @@ local function figures(state)
   if waiting > 0 then
     if due > 0 then count_delayed(due) end
     if flags % (2 * FLAG_DOUBTED) >= FLAG_DOUBTED then head('unproven') head('suspect') end
+    if flags % (2 * FLAG_SOURCE) >= FLAG_SOURCE then head('moving') end
     ready_head()
   end
   if delivers <= now then earliest_due = min(earliest_due, delivers) else change = min(change, delivers) end

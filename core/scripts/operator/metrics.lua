@@ -11,7 +11,7 @@ local busy, parked = running_count(), call('ZCARD', PARKED)
 local waiting = call('HLEN', JOBS) - busy - parked + call('HLEN', NEXT)
 local soon = FOREVER
 
-for _, key in ipairs({DUE, UNPROVEN, SUSPECT}) do
+for _, key in ipairs({DUE, UNPROVEN, SUSPECT, is(FLAG_SOURCE) and PREFIX .. 'moving' or nil}) do
   local head = call('ZRANGE', key, 0, 0, 'WITHSCORES')
   soon = min(soon, tonumber(head[2]) or FOREVER)
 end

@@ -4,7 +4,8 @@
 -- ARGV: 1 generation, 2 began ('0' at first), 3 cursor ('' at first)
 -- Returns {began, cursor ('' at the end), changed}. An id that is new since the action began is not touched.
 local PARTS = {
-  due = {DUE, 'unproven'}, unproven = {UNPROVEN, 'suspect'}, suspect = {SUSPECT, 'next'}, next = {NEXT, ''},
+  due = {DUE, 'unproven'}, unproven = {UNPROVEN, 'suspect'}, suspect = {SUSPECT, is(FLAG_SOURCE) and 'moving' or 'next'},
+  moving = {PREFIX .. 'moving', 'next'}, next = {NEXT, ''},
 }
 local part, cursor = string.match(ARGV[3], '^(%a+) (%d+)$')
 if not part then part, cursor = 'due', '0' end

@@ -19,6 +19,7 @@ local function look(flags, delivers)
   busy = running_count()
   head('due')
   if flags % (2 * FLAG_DOUBTED) >= FLAG_DOUBTED then head('unproven') head('suspect') end
+  if flags % (2 * FLAG_SOURCE) >= FLAG_SOURCE then head('moving') end
   ready_head()
 end
 

@@ -7,8 +7,8 @@
 #define QUERY_READY_SLICE 250
 #define QUERY_PAGE_SLICE 120
 
-static const char *const query_words[] = {"waiting",  "behind",  "running", "dead", "ready", "due",
-                                          "unproven", "suspect", "retry",   "died", "parked"};
+static const char *const query_words[] = {"waiting",  "behind",  "running", "dead", "ready",  "due",
+                                          "unproven", "suspect", "retry",   "died", "parked", "moving"};
 
 static void query_reset(query_state *q)
 {
@@ -54,8 +54,13 @@ int srt_query_ask(seriatim_client *c, query_state *q, int part, unsigned shard, 
 static const int *query_parts(const query_state *q)
 {
     static const int by_id[] = {QUERY_SCAN_WAITING, QUERY_SCAN_BEHIND, -1};
-    static const int by_time[] = {QUERY_LIST_READY,   QUERY_LIST_DUE,    QUERY_LIST_UNPROVEN,
-                                  QUERY_LIST_SUSPECT, QUERY_SCAN_BEHIND, -1};
+    static const int by_time[] = {QUERY_LIST_MOVING,
+                                  QUERY_LIST_READY,
+                                  QUERY_LIST_DUE,
+                                  QUERY_LIST_UNPROVEN,
+                                  QUERY_LIST_SUSPECT,
+                                  QUERY_SCAN_BEHIND,
+                                  -1};
     static const int by_retry[] = {QUERY_LIST_RETRY, QUERY_SCAN_BEHIND, -1};
     static const int dead_by_id[] = {QUERY_SCAN_DEAD, -1};
     static const int dead_by_time[] = {QUERY_LIST_DIED, -1};
@@ -63,7 +68,7 @@ static const int *query_parts(const query_state *q)
     static const int parked[] = {QUERY_LIST_PARKED, -1};
     switch (q->kind) {
     case SERIATIM_RANGE_BY_PERFORM_IN:
-        return by_time;
+        return by_time + (q->queue->old_count ? 0 : 1);
     case SERIATIM_RANGE_BY_RETRY_COUNT:
         return q->range.low <= -1 ? by_id : by_retry;
     case SERIATIM_MORGUE_RANGE_BY_ID:

@@ -17,6 +17,7 @@ typedef enum query_part {
     QUERY_LIST_RETRY,
     QUERY_LIST_DIED,
     QUERY_LIST_PARKED,
+    QUERY_LIST_MOVING,
     QUERY_SCHEDULED_PAGE, /* the parts that query_scheduled.c asks for */
     QUERY_SCHEDULED_READ,
     QUERY_SCHEDULED_OF_IDS,
