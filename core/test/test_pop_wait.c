@@ -104,6 +104,29 @@ static void test_r_pop_13_a_waiting_popper_is_woken(void **state)
     close_queue(&f);
 }
 
+/* It listens to the shards that the queue had when it began to wait, and the id comes to another one. */
+static void test_r_pop_13_a_waiting_popper_hears_of_new_shards(void **state)
+{
+    fixture f = open_queue(3, "merge");
+    char id[16] = "";
+    waiter w;
+    int i;
+    (void)state;
+    push_later(&f, "first", "x", 3600);
+    begin_waiting(&w, 30);
+    await_listeners(1);
+    pause_ms(150);
+    assert_int_equal(act_on(&f, SERIATIM_RESHARD, "5"), 1);
+    for (i = 0; i == 0 || seriatim_shard_of(id, strlen(id), 5) != 4; i++)
+        snprintf(id, sizeof id, "id%d", i);
+    push(&f, id, "x", none);
+    pthread_join(w.thread, NULL);
+    assert_int_equal(w.status, SERIATIM_OK);
+    assert_string_equal(w.id, id);
+    assert_true(w.waited < 9);
+    close_queue(&f);
+}
+
 static void test_r_pop_13_a_wait_ends_in_time(void **state)
 {
     fixture f = open_queue(2, "merge");
@@ -390,6 +413,7 @@ int main(void)
         cmocka_unit_test(test_r_pop_13_a_step_with_a_socket_makes_no_second_connection),
         cmocka_unit_test(test_r_pop_13_a_waiting_popper_is_woken),
         cmocka_unit_test(test_a_waiting_popper_survives_a_cut),
+        cmocka_unit_test(test_r_pop_13_a_waiting_popper_hears_of_new_shards),
         cmocka_unit_test(test_r_pop_13_a_wait_ends_in_time),
         cmocka_unit_test(test_r_pop_13_ten_poppers_take_ten_ids),
         cmocka_unit_test(test_r_pop_13_no_popper_takes_nothing_while_an_id_is_due),

@@ -8,6 +8,7 @@
 -- A state that was lost may have been made anew by another script, which does not know that ids leave the shard. Then the turn notes that
 -- again, and the shard keeps what it has noted of this layout, because a batch that has come may be sent again. The mark is raised, because
 -- ids may have come back to jobs behind a scan and did not raise it.
+-- Poppers that sleep are woken: they listen to the channels of the shards that the queue had when they fell asleep.
 -- Returns {'OK', or 'SAME': it has this layout, 'OPEN': a batch is open, which is to be brought to its end before, 'NEWER': it has a later
 --   layout, or is closed for the deletion of this one or a later one; its generation, the text of its layout}
 local call, match, pack, format = redis.call, string.match, struct.pack, string.format
@@ -28,6 +29,7 @@ local was_turned = text == TEXT
 local is_source = state and string.byte(state, STATE_FLAGS + 1) % (2 * FLAG_SOURCE) >= FLAG_SOURCE
 if has == generation and was_turned and is_source == (shard < old) then return {'SAME', format('%.0f', has), text} end
 if not was_turned and has < generation and call('EXISTS', LEAVING) == 1 then return {'OPEN', format('%.0f', has), text or ''} end
+local woken = false
 local ids = shard < old and math.max(call('HLEN', PREFIX .. 'jobs') + call('HLEN', PREFIX .. 'dead'), call('ZCARD', PREFIX .. 'scheduled'),
   call('HLEN', PREFIX .. 'scores'), call('ZCARD', PREFIX .. 'traced'))
 
@@ -39,6 +41,11 @@ if state then
   end
   set(FLAG_SOURCE, shard < old)
   if is_new and has < generation then set(FLAG_PAUSED, paused == 'paused') end
+  local clock = call('TIME')
+  if struct.unpack('<d', state, STATE_ASLEEP + 1) > clock[1] * 1000000 + clock[2] then
+    state = string.sub(state, 1, STATE_ASLEEP) .. pack('<d', 0) .. string.sub(state, STATE_ASLEEP + 9)
+    woken = true
+  end
   state = pack('<d', generation) .. string.sub(state, 9, STATE_FLAGS) .. string.char(flags) .. string.sub(state, STATE_FLAGS + 2)
 else
   local flags = (shard < old and FLAG_SOURCE or 0) + (is_new and paused == 'paused' and FLAG_PAUSED or 0)
@@ -53,4 +60,5 @@ else
   if ids then call('HSET', RESHARD, 'ids', ids) end
 end
 call('SET', STATE, state)
+if woken then redis.pcall('PUBLISH', PREFIX .. 'wake', '') end -- best effort: see owner.lua
 return {'OK', format('%.0f', generation), TEXT}
