@@ -16,8 +16,8 @@ static int morgue_has_limits(const srt_shard *s)
 }
 
 /*
- * What this shard keeps of the queue's morgue_max_count: an equal part, rounded up. 0: all. While ids move, dead ids may
- * still lie in the old shards alone, or all in the new ones already.
+ * What this shard keeps of the queue's morgue_max_count: an equal part, rounded up. 0: all. While ids move, dead ids
+ * may still lie in the old shards alone, or all in the new ones already.
  */
 static int64_t morgue_share(const srt_shard *s)
 {
