@@ -41,11 +41,10 @@ int srt_push_make_handles(seriatim_client *c,
 int srt_push_take_arrivals(srt_push *p, const srt_push_chunk *chunk, size_t taken, const char **at, const char *end);
 
 /* push_ask.c */
+int srt_push_ask(seriatim_client *c, srt_request *r, int kind, size_t i); /* sends a request about chunk i */
 int srt_push_send_ids(seriatim_client *c, size_t i); /* those of chunk i, whose step is SRT_PUSH_ASK */
 
 /* push_send.c */
-/* Sends a request about chunk i. */
-int srt_push_ask(seriatim_client *c, srt_request *r, int kind, size_t i);
 void srt_push_token_arg(const seriatim_client *c, const srt_queue *queue, unsigned shard, srt_request *r);
 int srt_push_send_chunk(seriatim_client *c, size_t i);
 int srt_push_open_shards(seriatim_client *c);     /* begins further shards, as many as fit into what may fly at once */

@@ -1,5 +1,19 @@
-/* push_ask.c - sends a shard that ids leave the ids of a chunk alone, to ask whether any of them is there. */
+/*
+ * push_ask.c - sends a request about a chunk, and to a shard that ids leave the ids of a chunk alone, to ask whether
+ * any of them is there.
+ */
 #include "client/push.h"
+
+int srt_push_ask(seriatim_client *c, srt_request *r, int kind, size_t i)
+{
+    int status;
+    r->kind = kind;
+    r->place = i;
+    r->subject = c->push;
+    status = srt_client_send(c, r);
+    c->push->unanswered += status == SERIATIM_OK;
+    return status;
+}
 
 static char *put_big_endian(char *at, size_t value, int bytes)
 {

@@ -6,17 +6,6 @@
 /* more makes others wait and sends no faster; one chunk may be larger */
 #define PUSH_FLYING_BYTES ((size_t)256 * 1024)
 
-int srt_push_ask(seriatim_client *c, srt_request *r, int kind, size_t i)
-{
-    int status;
-    r->kind = kind;
-    r->place = i;
-    r->subject = c->push;
-    status = srt_client_send(c, r);
-    c->push->unanswered += status == SERIATIM_OK;
-    return status;
-}
-
 /* The key under which a shard remembers what this client pushed last. */
 void srt_push_token_arg(const seriatim_client *c, const srt_queue *queue, unsigned shard, srt_request *r)
 {
