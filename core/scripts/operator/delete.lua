@@ -55,10 +55,10 @@ local function delete(id)
   elseif r then
     remove(first, id, r)
   end
-  local had_scheduled = call('UNLINK', SCHEDMAP .. id) == 1
-  local removed = remove_entries(id)
-  was_there = was_there or removed and had_scheduled
-  changed = changed or removed or was_there
+  local had_payloads = call('UNLINK', SCHEDMAP .. id) == 1
+  local had_entries = remove_entries(id)
+  was_there = was_there or had_entries and had_payloads
+  changed = changed or had_entries or was_there
   if was_there then note(id, EVENT_DELETED) end
   return was_there
 end
