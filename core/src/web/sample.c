@@ -21,7 +21,8 @@ static int measure_on_refused(seriatim_client *c, srt_request *r, const seriatim
 
 static int measure_send_lease(seriatim_client *c, srt_queue *queue)
 {
-    srt_request *r = srt_sampler_request(srt_cluster_pool(&c->cluster), c->registry.ns.data, c->identity, SRT_IDENTITY, 0);
+    srt_request *r =
+        srt_sampler_request(srt_cluster_pool(&c->cluster), c->registry.ns.data, c->identity, SRT_IDENTITY, 0);
     (void)queue;
     if (!r)
         return srt_operator_nomem(c);
