@@ -345,6 +345,7 @@ static int ask_sentinels(int number)
     if (status == SERIATIM_OK) {
         seriatim_sentinel_output(s, &data, &len);
         status = seriatim_sentinel_input(s, answer, sizeof answer - 1, &where);
+        seriatim_sentinel_served(s);
     }
     (void)seriatim_sentinel_error(s);
     seriatim_sentinel_free(s);
