@@ -4,7 +4,7 @@ local native = require "seriatim.native"
 local stand_alone = require "seriatim.web.stand_alone"
 
 describe("the connections of seriatim-lua web", function()
-  local now_ms, server, now
+  local now_ms, server, now, meanwhile
 
   before_each(function()
     now, now_ms = 0, native.now_ms
@@ -12,6 +12,9 @@ describe("the connections of seriatim-lua web", function()
     local function app(request)
       if request.path == "/pop" then
         request.sleep(60)
+      elseif request.path == "/long" then
+        now = now + 20000
+        meanwhile()
       end
       return { status = 200, headers = { ["X-Path"] = request.path }, body = "" }
     end
@@ -74,6 +77,15 @@ describe("the connections of seriatim-lua web", function()
     assert.equal("/new", ask(new, "/new"))
     now = now + 60000
     assert.equal("/pop", answer(waiting))
+  end)
+
+  it("keep their time while the server is busy with a request of another", function()
+    local change, other = connect(), connect()
+    change:send("POST /change HTTP/1.1\r\nHost: localhost\r\nContent-Length: 2\r\n\r\n", 1)
+    assert.is_nil(answer(change))
+    meanwhile = function() change:send("{}", 1) end
+    assert.equal("/long", ask(other, "/long"))
+    assert.equal("/change", answer(change))
   end)
 
   it("go to the threads of consumers if they begin so, and to those of changes if they tell too little for a second", function()

@@ -358,6 +358,20 @@ local function go_on(connection)
   return ran and coroutine.status(connection.thread) ~= "dead"
 end
 
+---Goes on with a connection. A change may take long, and nothing of the others is read meanwhile: they get that time in addition.
+---@return boolean  does it wait again? false: it has ended
+function Server:go_on(connection)
+  local began = native.now_ms()
+  local waits = go_on(connection)
+  local spent = native.now_ms() - began
+  for _, other in ipairs(spent > 0 and self.connections or {}) do
+    if other ~= connection then
+      other.deadline = other.deadline + spent
+    end
+  end
+  return waits
+end
+
 function Server:close_overdue()
   local now = native.now_ms()
   for place = #self.connections, 1, -1 do
@@ -372,7 +386,7 @@ function Server:wake()
   local now = native.now_ms()
   for place = #self.connections, 1, -1 do
     local connection = self.connections[place]
-    if connection.wakes_at and connection.wakes_at <= now and not go_on(connection) then
+    if connection.wakes_at and connection.wakes_at <= now and not self:go_on(connection) then
       self:close(place)
     end
   end
@@ -399,7 +413,7 @@ function Server:step(longest)
     local place = places[ready[at]]
     if place == 0 then
       self:accept()
-    elseif not go_on(self.connections[place]) then
+    elseif not self:go_on(self.connections[place]) then
       self:close(place)
     end
   end
