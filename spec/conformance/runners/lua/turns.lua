@@ -64,8 +64,10 @@ function turns.start(workers, threads)
   end
   function server.workers_by_number(self)
     local found = {}
-    for worker, number in pairs(self.numbers) do
-      found[number] = worker
+    for _, worker in ipairs(self.workers) do
+      for number, queue in pairs(self.queues) do
+        found[number] = queue == worker.queue_name and worker or found[number]
+      end
     end
     return found
   end
