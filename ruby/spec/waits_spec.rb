@@ -92,7 +92,7 @@ RSpec.describe "threads that wait for jobs", limit: Figures.count(240, 600) do
         began = monotonic
         io.puts
         expect(io.read).to eq("")
-        expect(monotonic - began).to be < 30 # 1 s by exit and 6 s by stop on a quiet machine
+        expect(monotonic - began).to be < 30 # 2 s on a quiet machine
       end
       expect($?.exitstatus).to eq(7)
     ensure

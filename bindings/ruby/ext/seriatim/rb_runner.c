@@ -1,11 +1,6 @@
 /* rb_runner.c - Seriatim::Native::Runner and Delivery: the node, and what it hands to the host's threads. */
 #include "seriatim_native.h"
 
-#include <fcntl.h>
-#include <poll.h>
-#include <pthread.h>
-#include <unistd.h>
-
 /*
  * Of a Runner and its Deliveries, which the collector may free in any order: the last one frees it. With the
  * interpreter's lock.
@@ -39,67 +34,11 @@ static void runner_drop(runner_box *box)
         xfree(box);
 }
 
-#define RUNNER_END_MS 500
-
-typedef struct runner_freeing {
-    seriatim_runner *runner;
-    int end; /* of a pipe, closed when the runner is freed */
-} runner_freeing;
-
-static void *runner_free_main(void *argument)
-{
-    runner_freeing *freeing = argument;
-    seriatim_runner_free(freeing->runner);
-    close(freeing->end);
-    free(freeing);
-    return NULL;
-}
-
-/* Frees the runner in a thread of its own, from which the pipe's write end is closed. 0: there is none. */
-static int runner_free_apart(seriatim_runner *runner, int end)
-{
-    runner_freeing *freeing = malloc(sizeof *freeing);
-    pthread_t thread;
-    if (!freeing)
-        return 0;
-    freeing->runner = runner;
-    freeing->end = end;
-    if (pthread_create(&thread, NULL, runner_free_main, freeing) != 0) {
-        free(freeing);
-        return 0;
-    }
-    pthread_detach(thread);
-    return 1;
-}
-
-/*
- * Waits for the runner's thread RUNNER_END_MS at most: it may ask the resolver, which cannot be interrupted. Another
- * thread then frees the runner later, or the process ends before.
- */
-static void runner_free_native(void *runner)
-{
-    struct pollfd end = {-1, 0, 0};
-    int ends[2];
-    if (pipe(ends) != 0) {
-        seriatim_runner_free(runner);
-        return;
-    }
-    fcntl(ends[0], F_SETFD, FD_CLOEXEC);
-    fcntl(ends[1], F_SETFD, FD_CLOEXEC);
-    if (!runner_free_apart(runner, ends[1])) {
-        seriatim_runner_free(runner);
-        close(ends[1]);
-    }
-    end.fd = ends[0];
-    poll(&end, 1, RUNNER_END_MS);
-    close(ends[0]);
-}
-
 static void runner_free(void *data)
 {
     runner_box *box = data;
     if (runner_lives(box))
-        runner_free_native(box->runner);
+        seriatim_runner_free(box->runner);
     box->runner = NULL;
     runner_drop(box);
 }
@@ -678,6 +617,11 @@ static VALUE runner_wait_readable(VALUE argument)
     const runner_waiter *waiter = (const runner_waiter *)argument;
     srb_wait(waiter->fd, SERIATIM_WANT_READ, waiter->timeout_ms);
     return Qnil;
+}
+
+static void runner_free_native(void *runner)
+{
+    seriatim_runner_free(runner);
 }
 
 /* Ends a closed runner, unless threads still wait for its descriptors. */
