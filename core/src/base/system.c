@@ -1,4 +1,4 @@
-/* system.c - the clocks, the memory of the process, random bytes and the text of an errno. */
+/* system.c - the clocks, the memory of the process, random bytes, the text of an errno and the start of a thread. */
 #ifndef _XOPEN_SOURCE
 #define _XOPEN_SOURCE 700
 #endif
@@ -11,6 +11,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <signal.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/types.h>
@@ -104,4 +105,15 @@ int srt_random(void *data, size_t len, seriatim_error *error)
     status = random_read(fd, data, len);
     close(fd);
     return status == SERIATIM_OK ? status : srt_fail(error, status, "/dev/urandom cannot be read");
+}
+
+int srt_thread_start(pthread_t *thread, void *(*main)(void *argument), void *argument)
+{
+    sigset_t all, before;
+    int code;
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &before);
+    code = pthread_create(thread, NULL, main, argument);
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    return code;
 }

@@ -5,7 +5,6 @@
 #include "io/runner_state.h"
 
 #include <errno.h>
-#include <signal.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -233,16 +232,10 @@ static int pipes_open(seriatim_runner *r, seriatim_error *error)
     return SERIATIM_OK;
 }
 
-/* Blocks all signals in this thread, so that the host's own threads get them. */
 static int start_thread(seriatim_runner *r, seriatim_error *error)
 {
-    sigset_t all, before;
     char text[128];
-    int code;
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &before);
-    code = pthread_create(&r->thread, NULL, runner_main, r);
-    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    int code = srt_thread_start(&r->thread, runner_main, r);
     if (code == 0)
         return SERIATIM_OK;
     return srt_fail(error, SERIATIM_IO, "cannot start a thread: %s", srt_errno_text(code, text, sizeof text));

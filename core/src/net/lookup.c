@@ -9,9 +9,8 @@
 
 #include "base/pipe.h"
 #include "base/status.h"
+#include "base/system.h"
 
-#include <pthread.h>
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -49,21 +48,12 @@ static void *lookup_main(void *argument)
     return NULL;
 }
 
-/* Signals are for the host's own threads. */
 static int lookup_start(srt_lookup *l)
 {
-    pthread_attr_t detached;
     pthread_t thread;
-    sigset_t all, before;
-    int code = pthread_attr_init(&detached);
-    if (code != 0)
-        return code;
-    pthread_attr_setdetachstate(&detached, PTHREAD_CREATE_DETACHED);
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &before);
-    code = pthread_create(&thread, &detached, lookup_main, l);
-    pthread_sigmask(SIG_SETMASK, &before, NULL);
-    pthread_attr_destroy(&detached);
+    int code = srt_thread_start(&thread, lookup_main, l);
+    if (code == 0)
+        pthread_detach(thread);
     return code;
 }
 
