@@ -29,7 +29,7 @@ local function halve(from, to, is_behind)
 end
 
 if index ~= 'ready' then
-  local key = ({due = DUE, unproven = UNPROVEN, suspect = SUSPECT, retry = RETRY, died = DIED, parked = PARKED, moving = PREFIX .. 'moving'})[index]
+  local key = key_of(index)
   local text = format('%.0f', number)
   local from, to = call('ZCOUNT', key, '-inf', '(' .. text), call('ZCOUNT', key, '-inf', text)
   local flat

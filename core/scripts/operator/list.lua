@@ -10,7 +10,7 @@ local from, limit = tonumber(ARGV[6]), tonumber(ARGV[7])
 local answer = {-1}
 
 if index ~= 'ready' then
-  local key = ({due = DUE, unproven = UNPROVEN, suspect = SUSPECT, retry = RETRY, died = DIED, parked = PARKED, moving = PREFIX .. 'moving'})[index]
+  local key = key_of(index)
   local flat = down and call('ZREVRANGEBYSCORE', key, high, low, 'WITHSCORES', 'LIMIT', 0, limit)
     or call('ZRANGEBYSCORE', key, low, high, 'WITHSCORES', 'LIMIT', 0, limit)
   for i = 1, #flat do answer[i + 1] = flat[i] end

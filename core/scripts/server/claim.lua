@@ -20,7 +20,8 @@
 -- the ids and their records.
 --   next      the microsecond at which something is due, or a scheduled payload arrives; 0: more is due now; 9e15: nothing will be.
 --             Of a paused shard, when a scheduled payload arrives
---   unproven, suspect  when such an id is due, in microseconds; 9e15: there is none
+--   unproven  the microsecond at which the next unproven id is due; 9e15: there is none
+--   suspect   the same of a suspect
 --   flags     1 the shard is paused
 --             2 recover.lua has something to do
 --             4 retries_exhausted is to be told of something
