@@ -1035,35 +1035,39 @@ void seriatim_query_init(seriatim_query *query, int kind);
 int seriatim_query_begin(seriatim_client *client, size_t queue, const seriatim_query *query);
 const seriatim_record *seriatim_query_result(const seriatim_client *client, size_t *count);
 
+/* clang-format off: the lines of a list */
 /*
  * SERIATIM_PAUSE and so on: seriatim/definitions.h says what each action does and what it takes, as texts:
  *
- *   NOTHING    no texts. An action on ALL ids changes those that are there when it begins; it works in slices, and
- * ids that come meanwhile are not touched
+ *   NOTHING    no texts. An action on ALL ids changes those that are there when it begins; it works in slices, and ids
+ *              that come meanwhile are not touched
  *   IDS        the ids
  *   PAYLOAD    an id and the bytes of one of its payloads. Of equal payloads the one with the lowest score, then the
- * first to arrive, is removed; an id without payloads is removed, too. Of a running id only payloads that wait behind
- * the run can be removed: the others have been delivered. The result is 1, or 0 if there is no such payload; it is also
- * 0 if the payload was claimed, or got another score, between the read and the removal
+ *              first to arrive, is removed; an id without payloads is removed, too. Of a running id only payloads that
+ *              wait behind the run can be removed: the others have been delivered. The result is 1, or 0 if there is no
+ *              such payload; it is also 0 if the payload was claimed, or got another score, between the read and the
+ *              removal
  *   HANDLE     the handle of a payload, see seriatim_push_handles. INVALID: the text is no handle, or of another queue.
- * The result is 1, or 0 if the payload is being delivered, was, is dead or gone
+ *              The result is 1, or 0 if the payload is being delivered, was, is dead or gone
  *   For PAYLOAD and HANDLE: after a lost connection, 0 may mean that this very call removed the payload.
  *   HANDLE_AT  a handle, and Unix time in seconds as a decimal text, "1790000000.5"
  *   RECORD     an id, and what another system held of it, packed as core/scripts/client/import.lua says. INVALID: the
- * queue does not exist. The result is 1, or 2 if a record of the source with this or a later sequence was added before
+ *              queue does not exist. The result is 1, or 2 if a record of the source with this or a later sequence was
+ *              added before
  *   SHARDS     the number of shards that the queue is to get, 1 to SERIATIM_MAX_SHARDS, as a decimal text. INVALID: it
- * is another number; the queue does not exist; its ids are on their way to another number of shards; an
- * earlier version wrote the number of an outbox into one of its shards. UNSUPPORTED: a living server of the queue is of
- * a version that cannot move ids. Nothing is written then.
- * The operation ends when the shards know of it. The servers of the queue move the ids, also if they start later.
- * To begin it again changes nothing. The result is 1, or 0 if the queue has this number or is on its way to it
+ *              is another number; the queue does not exist; its ids are on their way to another number of shards; an
+ *              earlier version wrote the number of an outbox into one of its shards. UNSUPPORTED: a living server of
+ *              the queue is of a version that cannot move ids. Nothing is written then. The operation ends when the
+ *              shards know of it. The servers of the queue move the ids, also if they start later. To begin it again
+ *              changes nothing. The result is 1, or 0 if the queue has this number or is on its way to it
  *   QUEUE      nothing, or the name of the queue. INVALID while a node serves it, and if it holds ids (waiting,
- * running, parked, dead) unless its name is given. Pushes by clients that know the old layout wait until it is deleted;
- * the push of a worker creates the queue again
+ *              running, parked, dead) unless its name is given. Pushes by clients that know the old layout wait until
+ *              it is deleted; the push of a worker creates the queue again
  *
  * The result is the number of ids that were changed, for PAUSE the number of shards that were not paused before, for
  * RESUME of those that were, for DELETE_QUEUE 1.
  */
+/* clang-format on */
 typedef enum seriatim_action_kind {
 #define X(number, ...) SERIATIM_##number,
     SERIATIM_ACTIONS(X)

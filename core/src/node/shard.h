@@ -64,8 +64,8 @@ void srt_shard_settle(srt_node *node, srt_shard *s, int64_t now);
 void srt_shard_settled(srt_node *node, srt_shard *s, srt_request *r, const srt_reply *reply, int64_t now);
 
 /* quarantine.c */
-void srt_shard_slicing(srt_node *node, const srt_job *job,
-                       int change); /* the reading of the payloads of a job begins (change 1) or ends (-1) */
+/* The reading of the payloads of a job begins (change 1) or ends (-1). */
+void srt_shard_slicing(srt_node *node, const srt_job *job, int change);
 /* Has a suspect been run or handed back without Redis knowing it? A death of the process would be charged to it. */
 int srt_suspect_is_unsettled(const srt_node *node);
 /* An unproven id, or a suspect, is asked for or read; it has come, or will not. */
