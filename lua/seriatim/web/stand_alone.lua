@@ -348,28 +348,23 @@ function Server:accept()
   until not socket or self.only_one
 end
 
----Until it waits again. False: it has ended.
-local function go_on(connection)
+---Goes on with a connection until it waits again. A change may take long, and nothing of the others is read meanwhile: they get that
+---time in addition.
+---@return boolean waits  false: it has ended
+function Server:go_on(connection)
+  local began = native.now_ms()
   local ran, word = coroutine.resume(connection.thread, connection)
+  local spent = native.now_ms() - began
   if not ran then
     log.error("web", log.describe(word))
   end
   connection.waits_for = word
-  return ran and coroutine.status(connection.thread) ~= "dead"
-end
-
----Goes on with a connection. A change may take long, and nothing of the others is read meanwhile: they get that time in addition.
----@return boolean  does it wait again? false: it has ended
-function Server:go_on(connection)
-  local began = native.now_ms()
-  local waits = go_on(connection)
-  local spent = native.now_ms() - began
   for _, other in ipairs(spent > 0 and self.connections or {}) do
     if other ~= connection then
       other.deadline = other.deadline + spent
     end
   end
-  return waits
+  return ran and coroutine.status(connection.thread) ~= "dead"
 end
 
 function Server:close_overdue()
