@@ -63,11 +63,12 @@ function turns.start(workers, threads)
     return setmetatable({ coroutine = made }, Turns)
   end
   function server.workers_by_number(self)
-    local found = {}
+    local by_queue, found = {}, {}
     for _, worker in ipairs(self.workers) do
-      for number, queue in pairs(self.queues) do
-        found[number] = queue == worker.queue_name and worker or found[number]
-      end
+      by_queue[worker.queue_name] = worker
+    end
+    for number, queue in pairs(self.queues) do
+      found[number] = by_queue[queue]
     end
     return found
   end
