@@ -283,12 +283,12 @@ each_mount "the actions" do
     11.times { |n| live[queue].perform_async(Array.new(1000) { |i| { id: format("%02d-%03d", n, i), payload: 1, delay: 3600 } }) }
     open("enqueued", queue: queue, by: "id")
     browser.click(%(#{row("00-000")} input[type="checkbox"]))
-    browser.value("(() => { const ask = window.fetch; window.asked = []; window.fetch = (url, options) => { window.asked.push([options.method ?? 'GET', url.split('?')[0].split('/').at(-1)].join(' ')); " \
-                  "return ask(url, options); }; })()")
+    browser.value("(() => { const ask = window.fetch; window.asked = []; window.fetch = async (url, options) => { const question = [options.method ?? 'GET', url.split('?')[0].split('/').at(-1)].join(' '); " \
+                  "window.asked.push(question); const answer = await ask(url, options); window.asked.push(`answer to ${question}`); return answer; }; })()")
     browser.press("Park", within: ".chosen")
     shows("1 id parked.") { told }
     figures = "GET #{Site.encode(queue)}" # with which each refresh begins
-    asked = -> { browser.value("window.asked").drop_while { |question| question != "POST park" } }
+    asked = -> { browser.value("window.asked").drop_while { |line| line != "answer to POST park" } }
     browser.waited("two refreshes") { asked.call.count(figures) > 1 }
     expect(asked.call.slice_before(figures).to_a[1]).to include("GET records")
     expect(ids).not_to include("00-000")
