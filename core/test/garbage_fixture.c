@@ -25,7 +25,7 @@ static const struct {
     const char *name, *text;
     size_t len;
 } scripts[] = {
-#define X(name, sha) {#name, srt_script_text_##name, sizeof srt_script_text_##name},
+#define X(name, sha) {#name, srt_script_text_##name, sizeof srt_script_text_##name - 1},
     SRT_SCRIPTS(X)
 #undef X
 };

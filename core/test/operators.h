@@ -104,7 +104,7 @@ fixture another(int64_t shards, const char *fold);
 
 /* Runs script NAME on shard 0 of queue Q. Define SRT_SCRIPT_TEXTS before this header. */
 #define SCRIPT_BYTES(name, tail, len, ...)                                                                             \
-    script(srt_script_text_##name, sizeof srt_script_text_##name, tail, len, __VA_ARGS__, NULL)
+    script(srt_script_text_##name, sizeof srt_script_text_##name - 1, tail, len, __VA_ARGS__, NULL)
 #define SCRIPT(name, ...) SCRIPT_BYTES(name, NULL, 0, __VA_ARGS__)
 
 #endif

@@ -77,7 +77,7 @@ static void replace_layout(move *m, const char *words)
     size_t i;
     call.count = 0;
     call_text(&call, "EVAL");
-    call_bytes(&call, srt_script_text_set_layout, sizeof srt_script_text_set_layout);
+    call_bytes(&call, srt_script_text_set_layout, sizeof srt_script_text_set_layout - 1);
     call_text(&call, "6");
     for (i = 0; i < 6; i++) {
         snprintf(call.keys[i], sizeof call.keys[i], "seriatim:{Q}:%s", kinds[i]);

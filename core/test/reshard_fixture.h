@@ -28,11 +28,11 @@ void call_bytes(shard_call *call, const char *data, size_t len);
 /* The answer; an error reply fails the test, unless may_fail. */
 redisReply *call_send(shard_call *call, int may_fail);
 #define CALL(call, shard, name, generation)                                                                            \
-    call_begin(call, shard, srt_script_text_##name, sizeof srt_script_text_##name, generation)
+    call_begin(call, shard, srt_script_text_##name, sizeof srt_script_text_##name - 1, generation)
 /* Sends a call of texts alone; NULL ends them. */
 redisReply *shard_script(unsigned shard, const char *script, size_t len, const char *generation, ...);
 #define ON_SHARD(shard, name, ...)                                                                                     \
-    shard_script(shard, srt_script_text_##name, sizeof srt_script_text_##name, __VA_ARGS__, NULL)
+    shard_script(shard, srt_script_text_##name, sizeof srt_script_text_##name - 1, __VA_ARGS__, NULL)
 
 /* An id that begins with name and number, and lies in shard 0 of 1 and in shard 1 of 2. Returns id. */
 const char *departing_id(char id[32], const char *name, int number);

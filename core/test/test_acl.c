@@ -72,10 +72,10 @@ static redisReply *run(redisContext *c, const char *text, size_t len, const char
     assert_non_null(reply);
     return reply;
 }
-#define RUN(c, name, ...) run(c, srt_script_text_##name, sizeof srt_script_text_##name, NULL, __VA_ARGS__, NULL)
+#define RUN(c, name, ...) run(c, srt_script_text_##name, sizeof srt_script_text_##name - 1, NULL, __VA_ARGS__, NULL)
 #define PUSH(c, sequence, ...)                                                                                         \
-    run(c, srt_script_text_push, sizeof srt_script_text_push, PREFIX "push:c1", sequence, "list", "keep", "2", "3",    \
-        __VA_ARGS__, NULL)
+    run(c, srt_script_text_push, sizeof srt_script_text_push - 1, PREFIX "push:c1", sequence, "list", "keep", "2",     \
+        "3", __VA_ARGS__, NULL)
 
 /* A text or number of a reply, which is no error, as text; good for three more calls. Frees the
  * reply. */
@@ -99,12 +99,12 @@ static const char *said(redisReply *reply, size_t place)
 
 #define ON_NODES(c, name, words)                                                                                       \
     redisCommand(c, "EVAL %b 5 " NODES "alive " NODES "info " NODES "order:n1 " NODES "renewed " NODES "- n1 " words,  \
-                 srt_script_text_##name, sizeof srt_script_text_##name)
+                 srt_script_text_##name, sizeof srt_script_text_##name - 1)
 #define LAYOUT(c, mode, shards)                                                                                        \
     redisCommand(c,                                                                                                    \
                  "EVAL %b 5 seriatim:{Q}:layout seriatim:{Q}:settings seriatim:{Q}:deleted seriatim:{Q}:history "      \
                  "seriatim:{Q}:run_times " mode " 0 " shards,                                                          \
-                 srt_script_text_layout, sizeof srt_script_text_layout)
+                 srt_script_text_layout, sizeof srt_script_text_layout - 1)
 #define BEAT(c, lease_ms) ON_NODES(c, heartbeat, lease_ms " b|test seriatim:nodes")
 
 /* An owned shard; `claim` claims what waits, so that the owner sleeps after it. */
@@ -196,7 +196,7 @@ static void test_scores_are_kept_without_channels(void **state)
 }
 
 #define CONSUME(c, name, ...)                                                                                          \
-    run(c, srt_script_text_##name, sizeof srt_script_text_##name, PREFIX "push:c2", __VA_ARGS__, NULL)
+    run(c, srt_script_text_##name, sizeof srt_script_text_##name - 1, PREFIX "push:c2", __VA_ARGS__, NULL)
 
 /* A popper sleeps, so that what makes an id due tells it. */
 static void test_a_popper_works_without_channels(void **state)
@@ -236,7 +236,7 @@ static void test_a_node_works_without_channels(void **state)
  * hand_over.lua). */
 static size_t commands_of_scripts(char names[][24], size_t cap)
 {
-#define X(name, sha) {srt_script_text_##name, sizeof srt_script_text_##name},
+#define X(name, sha) {srt_script_text_##name, sizeof srt_script_text_##name - 1},
     static const struct {
         const char *text;
         size_t len;

@@ -40,7 +40,7 @@ static void claim_is_refused(const fixture *f)
 {
     redisReply *reply =
         redisCommand(server_redis, "EVAL %b 2 %s %s 1 %s %s 10 0 0 merge 0 25 bury", srt_script_text_claim,
-                     sizeof srt_script_text_claim, PREFIX "state", PREFIX "-", f->lease, f->seen);
+                     sizeof srt_script_text_claim - 1, PREFIX "state", PREFIX "-", f->lease, f->seen);
     assert_int_equal(reply->type, REDIS_REPLY_ERROR);
     assert_non_null(strstr(reply->str, "WRONGTYPE"));
     freeReplyObject(reply);

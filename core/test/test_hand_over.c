@@ -404,7 +404,7 @@ static redisReply *push_by(const char *script_text, size_t len, const char *sequ
 
 static redisReply *push_plainly(const char *sequence, const char *id)
 {
-    return push_by(srt_script_text_push, sizeof srt_script_text_push, sequence, id);
+    return push_by(srt_script_text_push, sizeof srt_script_text_push - 1, sequence, id);
 }
 
 static void is_refused(const char *sequence, const char *id)
@@ -484,10 +484,10 @@ static void test_a_push_that_a_full_redis_refuses_is_not_published(void **state)
 {
     static const char at[] = "if listeners > 0 and call('HSETNX', JOBS, job_id, record) == 1 then";
     static const char before[] = "redis.pcall('PUBLISH', 'seriatim:wake:n1', '=')\n";
-    char *text = malloc(sizeof srt_script_text_push + sizeof before), *from;
-    size_t len = sizeof srt_script_text_push;
+    char *text = malloc(sizeof srt_script_text_push - 1 + sizeof before), *from;
+    size_t len = sizeof srt_script_text_push - 1;
     (void)state;
-    assert_false(is_published_when_refused(srt_script_text_push, sizeof srt_script_text_push));
+    assert_false(is_published_when_refused(srt_script_text_push, sizeof srt_script_text_push - 1));
     /* The control: a script that publishes before its first write. */
     memcpy(text, srt_script_text_push, len);
     from = memmem(text, len, at, sizeof at - 1);
@@ -523,14 +523,14 @@ static int is_published_to_nobody(const char *script_text, size_t len)
 static void test_a_claim_that_the_owner_cannot_hear_here_is_not_published(void **state)
 {
     static const char at[] = "if listeners > 0 and";
-    char *text = malloc(sizeof srt_script_text_push), *from;
+    char *text = malloc(sizeof srt_script_text_push - 1), *from;
     (void)state;
-    assert_false(is_published_to_nobody(srt_script_text_push, sizeof srt_script_text_push));
-    memcpy(text, srt_script_text_push, sizeof srt_script_text_push);
-    from = memmem(text, sizeof srt_script_text_push, at, sizeof at - 1);
+    assert_false(is_published_to_nobody(srt_script_text_push, sizeof srt_script_text_push - 1));
+    memcpy(text, srt_script_text_push, sizeof srt_script_text_push - 1);
+    from = memmem(text, sizeof srt_script_text_push - 1, at, sizeof at - 1);
     assert_non_null(from);
     memcpy(from, "if 0 >= 0 and       ", sizeof at - 1); /* the control */
-    assert_true(is_published_to_nobody(text, sizeof srt_script_text_push));
+    assert_true(is_published_to_nobody(text, sizeof srt_script_text_push - 1));
     free(text);
 }
 

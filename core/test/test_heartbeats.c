@@ -27,7 +27,7 @@ static long long renew(const char *node, int lease_ms)
     redisReply *reply =
         redis("EVAL %b 5 " NODES "alive " NODES "info " NODES "order:%s " NODES "renewed " NODES
               "- %s %d b;lease=%d|text channel",
-              srt_script_text_heartbeat, sizeof srt_script_text_heartbeat, node, node, lease_ms, lease_ms);
+              srt_script_text_heartbeat, sizeof srt_script_text_heartbeat - 1, node, node, lease_ms, lease_ms);
     long long left = strtoll(reply->element[2]->str, NULL, 10);
     freeReplyObject(reply);
     return left;

@@ -294,7 +294,7 @@ static redisReply *reserve_script(const char *token, const char *backwash)
 {
     return redis("EVAL %b 8 " ICK_SET "about " ICK_SET "pset " ICK_SET "again " ICK_SET "held " ICK_SET
                  "tokens " ICK_SET "ends " ICK_SET "guard " ICK_SET "cset:consumer consumer %s 10 0 30000000 %s %s",
-                 srt_script_text_ick_reserve, sizeof srt_script_text_ick_reserve, token, backwash, "");
+                 srt_script_text_ick_reserve, sizeof srt_script_text_ick_reserve - 1, token, backwash, "");
 }
 
 /*
@@ -368,7 +368,7 @@ static void test_r_ick_15_a_repair_of_a_key_that_has_gone_leaves_the_reserve_its
     REDIS("ZADD " ICK_SET "ends 9000000000000000 consumer");
     reply = redis("EVAL %b 8 " ICK_SET "about " ICK_SET "pset " ICK_SET "again " ICK_SET "held " ICK_SET
                   "tokens " ICK_SET "ends " ICK_SET "guard " ICK_SET "cset:consumer cset 0 1 consumer",
-                  srt_script_text_check_ick, sizeof srt_script_text_check_ick);
+                  srt_script_text_check_ick, sizeof srt_script_text_check_ick - 1);
     assert_int_equal(reply->element[2]->elements, 0);
     freeReplyObject(reply);
     assert_int_equal(number("HLEN " ICK_SET "tokens"), 1);

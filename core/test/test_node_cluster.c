@@ -26,7 +26,7 @@
 #define LEASE_MS 10000
 #define WOKEN 30 /* ids, of most shards */
 
-#define X(name, sha) {srt_script_text_##name, sizeof srt_script_text_##name},
+#define X(name, sha) {srt_script_text_##name, sizeof srt_script_text_##name - 1},
 static const struct {
     const char *text;
     size_t len;

@@ -380,7 +380,7 @@ static void test_r_settings_2_a_popper_sees_changed_settings(void **state)
 static redisReply *call_pop(const char *sequence, const char *ttr)
 {
     return redis("EVAL %b 3 " PREFIX "state " PREFIX "- " PREFIX "push:c1 1 %s merge 0 %s 10 0 0 25 bury 0",
-                 srt_script_text_pop, sizeof srt_script_text_pop, sequence, ttr);
+                 srt_script_text_pop, sizeof srt_script_text_pop - 1, sequence, ttr);
 }
 
 static void test_r_pop_14_a_pop_that_is_sent_twice_takes_one_id(void **state)

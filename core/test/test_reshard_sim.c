@@ -64,7 +64,7 @@ static const struct {
     const char *name, *text, *sha;
     size_t len;
 } scripts[] = {
-#define X(name, sha) {#name, srt_script_text_##name, sha, sizeof srt_script_text_##name},
+#define X(name, sha) {#name, srt_script_text_##name, sha, sizeof srt_script_text_##name - 1},
     SRT_SCRIPTS(X)
 #undef X
 };

@@ -98,7 +98,7 @@ static int64_t tell(const char *node, int64_t number, int calls)
     memset(&counts, 0, sizeof counts);
     while (calls-- > 0)
         srt_run_counts_add(&counts, 1000);
-    REDIS("SCRIPT LOAD %b", srt_script_text_run_times, sizeof srt_script_text_run_times);
+    REDIS("SCRIPT LOAD %b", srt_script_text_run_times, sizeof srt_script_text_run_times - 1);
     assert_int_equal(srt_session_init(&session, seriatim_default_allocator(), 0), SERIATIM_OK);
     assert_int_equal(srt_session_connected(&session, NULL, NULL, 0, NULL), SERIATIM_OK);
     assert_int_equal(srt_session_send(&session, srt_run_times_request(&session, "seriatim", "Q", 1, text(node),

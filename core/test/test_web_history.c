@@ -44,7 +44,7 @@ static int64_t write_history(const char *queue, int64_t time_us, int64_t process
     const char *data;
     size_t len;
     int64_t wrote;
-    redisReply *reply = redis("SCRIPT LOAD %b", srt_script_text_history, sizeof srt_script_text_history);
+    redisReply *reply = redis("SCRIPT LOAD %b", srt_script_text_history, sizeof srt_script_text_history - 1);
     freeReplyObject(reply);
     sample.time_us = time_us;
     sample.processed = processed;
@@ -366,7 +366,7 @@ static void test_history_is_measured_while_redis_is_full(void **state)
 static int64_t ask_to_measure(const char *process, const char *goes_on, int64_t *now)
 {
     redisReply *reply = redis("EVAL %b 1 seriatim:{/nodes}:sampler %s 15000 %s", srt_script_text_sampler,
-                              sizeof srt_script_text_sampler, process, goes_on);
+                              sizeof srt_script_text_sampler - 1, process, goes_on);
     int64_t before = reply->element[0]->integer ? strtoll(reply->element[2]->str, NULL, 10) : -1;
     *now = strtoll(reply->element[1]->str, NULL, 10);
     freeReplyObject(reply);
@@ -403,7 +403,7 @@ static double pushed_in_history(void)
 static double pushed_by_an_idle_sample(void)
 {
     redisReply *reply = redis("EVAL %b 2 seriatim:{Q}:layout seriatim:{Q}:history 0 250", srt_script_text_sample_idle,
-                              sizeof srt_script_text_sample_idle);
+                              sizeof srt_script_text_sample_idle - 1);
     assert_int_equal(reply->elements, 1);
     assert_int_equal(reply->element[0]->integer, 1);
     freeReplyObject(reply);

@@ -252,7 +252,7 @@ static void write_history(const char *queue)
     snprintf(key, sizeof key, "{%s}", queue);
     node = cluster_master_of(&cluster, cluster_slot(&cluster, key));
     redis = redisConnect("127.0.0.1", cluster.nodes[node].port);
-    freeReplyObject(redisCommand(redis, "SCRIPT LOAD %b", srt_script_text_history, sizeof srt_script_text_history));
+    freeReplyObject(redisCommand(redis, "SCRIPT LOAD %b", srt_script_text_history, sizeof srt_script_text_history - 1));
     reply = redisCommand(redis, "TIME");
     now = strtoll(reply->element[0]->str, NULL, 10) * 1000000;
     freeReplyObject(reply);

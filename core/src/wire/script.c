@@ -9,7 +9,7 @@ static const struct {
     size_t len;
     const char *sha;
 } script_table[] = {
-#define X(name, sha) {srt_script_text_##name, sizeof srt_script_text_##name, sha},
+#define X(name, sha) {srt_script_text_##name, sizeof srt_script_text_##name - 1, sha},
     SRT_SCRIPTS(X)
 #undef X
 };
