@@ -353,6 +353,18 @@ describe("seriatim.testing", function()
     assert.same({ { ["1"] = { "" } }, { ["1"] = { "" } }, { bad = { "" } } }, given(orders))
   end)
 
+  it("R-TEST-11: runs an id once for each push in inline, though it is snoozed for 0 seconds", function()
+    local runs = 0
+    local orders = jobs.worker("Once", function(_, batch)
+      runs = runs + 1
+      assert(runs < 3, "it runs again and again")
+      batch:snooze("1", 0)
+    end)
+    testing.set_mode "inline"
+    orders:perform_async { { id = 1 } }
+    assert.equal(1, runs)
+  end)
+
   it("R-TEST-12: a batch remembers what perform reported", function()
     local orders = jobs.worker("Direct", function(_, batch)
       batch:checkpoint(1, 1)

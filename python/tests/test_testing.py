@@ -450,6 +450,21 @@ def test_r_test_11_an_id_runs_once_for_each_inline_push_though_it_is_snoozed_or_
     assert [list(run) for run in given(orders)] == [["1"], ["1"], ["bad"]]
 
 
+def test_r_test_11_an_id_runs_once_for_each_inline_push_though_it_is_snoozed_for_0_seconds() -> None:
+    def perform(payloads: Any, batch: Any) -> None:
+        assert orders.runs.qsize() < 3, "it runs again and again"
+        batch.snooze("1", 0)
+
+    async def push() -> None:
+        await orders.aperform_async([{"id": 1}])
+
+    orders = worker("Once", perform)
+    with testing.inline():
+        orders.perform_async([{"id": 1}])
+        asyncio.run(push())
+    assert [list(run) for run in given(orders)] == [["1"], ["1"]]
+
+
 # ---- async
 
 

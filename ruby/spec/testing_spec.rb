@@ -241,6 +241,13 @@ RSpec.describe "Seriatim.testing!" do
     expect(given(orders).map(&:keys)).to eq([["1"], ["1"], ["bad"]])
   end
 
+  it "R-TEST-11: runs an id once for each push in :inline, though it is snoozed for 0 seconds" do
+    runs = 0
+    orders = worker("Once") { |_payloads, batch| (runs += 1) < 3 ? batch.snooze("1", 0) : raise("it ran #{runs} times") }
+    Seriatim.testing!(:inline) { orders.perform_async([{ id: 1 }]) }
+    expect(runs).to eq(1)
+  end
+
   it "R-TEST-11: keeps no jobs in :inline, and says so where they are asked for; clear forgets what was pushed" do
     orders, others = worker("Orders"), worker("Others")
     Seriatim.testing!(:inline) do

@@ -13,6 +13,7 @@ local worker = require "seriatim.worker"
 local unpack = table.unpack or unpack
 
 local FOREVER = 8000000000000000 -- Unix microseconds: all times are over
+local LATER = FOREVER + 1 -- what is put off until then, by 0 seconds or more, is not taken in the mode inline
 local MICROSECONDS = 1000000
 local NOW, DELAY = 0, 2
 
@@ -226,7 +227,7 @@ function Memory:push_inline(queue, rows, handles)
   for _, job in ipairs(once.was_pushed) do
     table.insert(self.was_pushed, job)
   end
-  while owner and once:run_at(owner, FOREVER, true) do end
+  while owner and once:run_at(owner, FOREVER, LATER, true) do end
   return unpack(result, 1, 8)
 end
 
@@ -237,7 +238,7 @@ function Memory:microseconds()
   return math.floor(self.now() * MICROSECONDS)
 end
 
----One batch, with what a server does around it.
+---One batch, with what a server does around it. time: at which it ends.
 local function run(self, owner, time, shard, rows, raises)
   local first
   local function failed(raised)
@@ -272,15 +273,15 @@ function Memory:exhausted(owner)
   return errors.must(errors.guard(self.fake.take_exhausted, self.fake, self:number(owner:queue_settings())))
 end
 
----Runs what is due at this time.
+---Runs what is due at this time. ended: the time at which the run ends.
 ---@return boolean  false: nothing was
-function Memory:run_at(owner, time, raises)
+function Memory:run_at(owner, time, ended, raises)
   local queue = self:number(owner:queue_settings())
   local shard, rows = errors.must(errors.guard(self.fake.take, self.fake, queue, owner.batch_size, time))
   if #rows == 0 then
     return false
   end
-  run(self, owner, time, shard, rows, raises)
+  run(self, owner, ended, shard, rows, raises)
   return true
 end
 
@@ -304,7 +305,8 @@ function Memory:run_next(owner, limit, raises)
     if not first or (limit and at > limit) then
       return false
     end
-    if self:run_at(first, math.max(self:microseconds(), at), raises) then
+    at = math.max(self:microseconds(), at)
+    if self:run_at(first, at, at, raises) then
       return true
     end -- else what was due was dropped, or became due later
   end

@@ -20,6 +20,7 @@ from .given import Outcome, id_bytes
 from .trial import Loop, Trial
 
 FOREVER = 8_000_000_000_000_000  # Unix microseconds: all times are over
+LATER = FOREVER + 1  # what is put off until then, by 0 seconds or more, is not taken in the mode inline
 MICROSECONDS = 1_000_000
 
 
@@ -219,13 +220,15 @@ class Memory:
                 if not due or (limit is not None and min(due)[0] > limit):
                     return None
                 at, place = min(due)
-                trial = self._take(workers[place], max(_now(), at))
+                at = max(_now(), at)
+                trial = self._take(workers[place], at, at)
                 if trial is not None:  # else what was due was dropped, or became due later
                     return trial
 
-    def _take(self, worker: type[Worker], time: int) -> Trial | None:
+    def _take(self, worker: type[Worker], time: int, ended: int) -> Trial | None:
+        """ended: the time at which the run ends."""
         shard, rows = self._fake.take(self._number_of(worker), worker.batch_size, time)
-        return Trial(self, worker, time, shard, rows) if rows else None
+        return Trial(self, worker, ended, shard, rows) if rows else None
 
     def _due(self, worker: type[Worker]) -> int | None:
         return self._fake.next(self._number_of(worker), _now())
@@ -292,7 +295,7 @@ class _Once(Memory):
 
     def _at_once(self, settings: _native.QueueSettings) -> Trial | None:
         worker = _worker_of(settings)
-        return None if worker is None else self._take(worker, FOREVER)
+        return None if worker is None else self._take(worker, FOREVER, LATER)
 
 
 def _now() -> int:

@@ -95,7 +95,7 @@ class Trial:
     _cancelled: asyncio.CancelledError | None = None
 
     def __init__(self, store: Store, worker: type[Worker], time: int, shard: int, rows: list[_native.ClaimedRow]) -> None:
-        """time: Unix microseconds, as it is for this run."""
+        """time: Unix microseconds, at which the run ends."""
         self._store = store
         self._worker = worker
         self._time = time

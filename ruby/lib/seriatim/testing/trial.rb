@@ -48,7 +48,7 @@ module Seriatim
       end
       private_constant :Attempt, :Reference
 
-      # @param time [Integer] Unix time in microseconds
+      # @param time [Integer] Unix time in microseconds, at which the run ends
       def initialize(memory, worker, time)
         @memory = memory
         @worker = worker
