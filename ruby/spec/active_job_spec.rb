@@ -240,6 +240,20 @@ RSpec.describe "ActiveJob" do
     queue("once").on_waiting = :earlier
   end
 
+  it "R-JOB-7: raises where a client middleware keeps a job from being pushed, or changes the number of jobs" do
+    job = job_class.new
+    adapter = ActiveJob::QueueAdapters::SeriatimAdapter.new
+    [->(*) {}, ->(_worker, rows, &block) { rows.clear && block.call }].each do |middleware|
+      Seriatim.client_middlewares = [middleware]
+      expect { adapter.enqueue(job) }.to raise_error(Seriatim::ActiveJob::EnqueueError, /client middleware/)
+      expect(job.provider_job_id).to be_nil
+    end
+    pair = Array.new(2) { job_class.new }
+    Seriatim.client_middlewares = [->(_worker, rows, &block) { rows.shift && block.call }]
+    expect { adapter.enqueue_all(pair) }.to raise_error(Seriatim::Error, /number of jobs from 2 to 1/)
+    expect(pair.map(&:provider_job_id)).to eq([nil, nil])
+  end
+
   it "R-JOB-8: serves the queues of the loaded job classes beside the workers" do
     job = job_class(queue: "found")
     Seriatim.workers = [worker("Beside")]

@@ -15,7 +15,8 @@ module Seriatim
     WAITING = [true, :always, :default].freeze # values of enqueue_after_transaction_commit; Rails 7.2 has the words
     private_constant :LOCK, :FAR, :DEFAULT_NAME, :WAITING
 
-    # Of a queue with on_waiting :reject or :unique, whose id waits. Rails has a class for it since 7.0.
+    # Of a queue with on_waiting :reject or :unique, whose id waits, or of a job that a client middleware did not push. Rails has a class for
+    # it since 7.0.
     EnqueueError = ::ActiveJob.const_defined?(:EnqueueError) ? ::ActiveJob::EnqueueError : Class.new(Error)
 
     class << self
@@ -110,17 +111,32 @@ module Seriatim
           { id: Ordering.id_of(job), payload: job.serialize, **(at ? { deliver_at: at } : {}) }
         end
         result = Seriatim.module_eval { const_get(:Pipeline) }.apart { worker.perform_async(rows, handle: true) } # Rails wants to know at once
+        check_count(jobs.size, result.handles.size)
         jobs.each_with_index { |job, place| pushed(job, worker, result, place) }
       end
 
-      def pushed(job, worker, result, place)
-        refused = result.refused_at.include?(place)
-        job.provider_job_id = provider_job_id(worker, result.handles[place]) unless refused
-        job.successfully_enqueued = !refused if job.respond_to?(:successfully_enqueued=)
-        return unless refused
+      # Handles are told by their places.
+      def check_count(given, pushed)
+        return if [given, 0].include?(pushed)
 
-        error = EnqueueError.new("an id of queue #{worker.queue_name} waits already, and its on_waiting is #{worker.on_waiting}")
+        raise Error, "a client middleware has changed the number of jobs from #{given} to #{pushed}, so it is unknown which were pushed"
+      end
+
+      # What was kept has a handle.
+      def pushed(job, worker, result, place)
+        handle = result.handles[place]
+        job.provider_job_id = provider_job_id(worker, handle) if handle
+        job.successfully_enqueued = !handle.nil? if job.respond_to?(:successfully_enqueued=)
+        return if handle
+
+        error = EnqueueError.new(why_not(worker, result.refused_at.include?(place)))
         job.respond_to?(:enqueue_error=) ? job.enqueue_error = error : raise(error)
+      end
+
+      def why_not(worker, refused)
+        return "an id of queue #{worker.queue_name} waits already, and its on_waiting is #{worker.on_waiting}" if refused
+
+        "queue #{worker.queue_name} did not get the job: a client middleware has not pushed it, or has changed it"
       end
 
       def provider_job_id(worker, handle) = "#{worker.queue_name}:#{handle}"

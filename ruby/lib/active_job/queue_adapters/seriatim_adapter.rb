@@ -11,7 +11,8 @@ module ActiveJob
     class SeriatimAdapter < (const_defined?(:AbstractAdapter) ? const_get(:AbstractAdapter) : Object)
       # Sets job.provider_job_id, which {Seriatim::ActiveJob.cancel} takes.
       # @raise [Seriatim::Error] Redis cannot be reached or refuses
-      # @raise [Seriatim::ActiveJob::EnqueueError] the queue has on_waiting :reject or :unique, and the id waits
+      # @raise [Seriatim::ActiveJob::EnqueueError] the queue has on_waiting :reject or :unique, and the id waits; or a client
+      #   middleware did not push the job
       def enqueue(job) = Seriatim::ActiveJob.enqueue(job)
 
       # @param timestamp [Numeric] Unix seconds
