@@ -111,12 +111,25 @@ local function one(given)
   return owner_of(given) or validate.refuse("worker", "a seriatim.worker", given)
 end
 
+local function stand_in()
+  return pool.test_mode() or errors.misuse "no mode is on: call testing.set_mode, testing.fake or testing.inline first"
+end
+
 ---The jobs that were pushed in this mode and not refused, in their order, also those that have run.
 ---@param of seriatim.Worker?  nil: of all workers
 ---@return seriatim.testing.Pushed[]
 function testing.pushed(of)
-  local found = pool.test_mode() or errors.misuse "no mode is on: call testing.set_mode, testing.fake or testing.inline first"
-  return found:pushed(owner_of(of))
+  return stand_in():pushed(owner_of(of))
+end
+
+---Forgets all jobs, dead ones and those that were pushed, too.
+---@param of seriatim.Worker?  nil: of all workers
+function testing.clear(of)
+  if owner_of(of) then
+    stand_in():clear(of)
+  else
+    stand_in():clear_all()
+  end
 end
 
 -- ---- in the mode fake: each raises misuse in another mode
@@ -141,16 +154,6 @@ end
 ---@return seriatim.testing.Waiting[]
 function testing.dead_jobs(of)
   return memory():jobs(one(of), true)
-end
-
----Forgets all jobs, dead ones and those that were pushed, too.
----@param of seriatim.Worker?  nil: of all workers
-function testing.clear(of)
-  if owner_of(of) then
-    memory():clear(of)
-  else
-    memory():clear_all()
-  end
 end
 
 ---Runs the next batch as if it were due. Raises what perform raised, or what it returned behind nil, after it was recorded.

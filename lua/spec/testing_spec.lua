@@ -365,6 +365,23 @@ describe("seriatim.testing", function()
     assert.equal(1, runs)
   end)
 
+  it("R-TEST-11: clear forgets what was pushed inline", function()
+    local orders, others = jobs.worker("Orders"), jobs.worker("Others")
+    testing.set_mode "inline"
+    for _, each in ipairs { orders, others } do
+      each:perform_async { { id = 1 } }
+    end
+    testing.clear(orders)
+    assert.same({ "Others" }, { testing.pushed()[1].queue, testing.pushed()[2] })
+    testing.clear()
+    assert.same({}, testing.pushed())
+    others:perform_async { { id = 2 } }
+    assert.equal(1, #testing.pushed(others))
+    testing.set_mode "disable"
+    suite.raises("no mode is on", function() testing.clear() end)
+    suite.raises("no mode is on", function() testing.clear(orders) end)
+  end)
+
   it("R-TEST-12: a batch remembers what perform reported", function()
     local orders = jobs.worker("Direct", function(_, batch)
       batch:checkpoint(1, 1)

@@ -157,10 +157,15 @@ def pushed(worker: AnyWorker | None = None) -> list[Pushed]:
     The jobs that were pushed in this mode and not refused, in their order, also those that have run. None: of all workers.
     Raises Invalid when no mode is on.
     """
-    found = _current()
-    if found is None:
-        raise Invalid("no mode is on: use `with testing.fake():`, `with testing.inline():` or testing.set_mode first")
-    return found.pushed(None if worker is None else find(worker))
+    return _stand_in().pushed(None if worker is None else find(worker))
+
+
+def clear(worker: AnyWorker | None = None) -> None:
+    """Forgets all jobs, dead ones and those that were pushed, too. None: of all workers. Raises Invalid when no mode is on."""
+    if worker is None:
+        _stand_in().clear_all()
+    else:
+        _stand_in().clear(find(worker))
 
 
 # ---- in the mode fake: each raises Invalid in another mode
@@ -174,14 +179,6 @@ def jobs(worker: AnyWorker) -> list[Waiting]:
 def dead_jobs(worker: AnyWorker) -> list[Waiting]:
     """Those in the morgue."""
     return _memory().dead_jobs(find(worker))
-
-
-def clear(worker: AnyWorker | None = None) -> None:
-    """Forgets all jobs, dead ones and those that were pushed, too. None: of all workers."""
-    if worker is None:
-        _memory().clear_all()
-    else:
-        _memory().clear(find(worker))
 
 
 def perform_one(worker: AnyWorker) -> bool:
@@ -227,6 +224,13 @@ def batch(
     retry_count, error: of all ids. scores: of each payload, by id; missing ones are 1.0, 2.0, ... contexts: as scores.
     """
     return FakeBatch(find(worker), payloads_by_id, retry_count, error, scores or {}, contexts or {})
+
+
+def _stand_in() -> Memory:
+    found = _current()
+    if found is None:
+        raise Invalid("no mode is on: use `with testing.fake():`, `with testing.inline():` or testing.set_mode first")
+    return found
 
 
 def _memory() -> Memory:

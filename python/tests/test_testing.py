@@ -465,6 +465,20 @@ def test_r_test_11_an_id_runs_once_for_each_inline_push_though_it_is_snoozed_for
     assert [list(run) for run in given(orders)] == [["1"], ["1"]]
 
 
+def test_r_test_11_clear_forgets_what_was_pushed_inline() -> None:
+    orders, others = worker("Orders"), worker("Others")
+    with testing.inline():
+        for each in (orders, others):
+            each.perform_async([{"id": 1}])
+        testing.clear(orders)
+        assert [job.queue for job in testing.pushed()] == ["Others"]
+        testing.clear()
+        assert testing.pushed() == []
+    for call in (testing.clear, lambda: testing.clear(orders)):
+        with pytest.raises(Invalid, match="no mode is on"):
+            call()
+
+
 # ---- async
 
 
