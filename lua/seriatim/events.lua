@@ -48,6 +48,7 @@ local events = {}
 
 local named = {} -- the objects of this state
 local registered = {} -- workers of the types that have a handler, in the order of `on`
+local of_events = setmetatable({}, { __mode = "k" }) -- workers of all types, as keys
 local handling = {} -- of each worker that has, or had, a handler: { name, kind, handler, options }
 
 ---The server that this state belongs to, or drives.
@@ -88,6 +89,13 @@ local function place_in(list, made)
       return place
     end
   end
+end
+
+---False: it is of a type of events that has no handler, so that what was enqueued waits. For the library's own use.
+---@param made seriatim.Worker
+---@return boolean
+function events.runs(made)
+  return not of_events[made] or place_in(registered, made) ~= nil
 end
 
 local function register(made)
@@ -155,6 +163,7 @@ local function new_worker(queue_name)
     name = queue_name, fold = "last", max_running = MAX_RUNNING, max_retry_count = ATTEMPTS - 1,
   }
   table.remove(worker.all)
+  of_events[made] = true
   return made
 end
 

@@ -139,18 +139,27 @@ describe("seriatim.testing", function()
     it("R-TEST-6: runs handlers of events; an event without one waits", function()
       local events, heard = seriatim.events("Tested"), {}
       events:enqueue("paid", { id = "1", event = PAID })
-      assert.equal(0, testing.drain())
+      local paid = events:worker "paid"
+      local function waits(id)
+        assert.same({ 0, 0, false }, { testing.drain(), testing.drain(paid), testing.perform_one(paid) })
+        local job = testing.jobs(paid)[1]
+        assert.same({ id, -1 }, { job.id, job.retry_count })
+      end
+      waits "1"
       events:on("paid", function(event)
         table.insert(heard, event)
         return true
       end)
-      assert.equal(1, testing.drain())
+      assert.equal(1, testing.drain(paid))
       events:enqueue("paid", { id = "2", event = { status = "new" } })
-      assert.same({ status = "new" }, testing.pushed(events:worker "paid")[2].payload)
+      assert.same({ status = "new" }, testing.pushed(paid)[2].payload)
       testing.set_mode "inline"
       events:enqueue("paid", { id = "3", event = 3 })
       events:off("paid")
       events:enqueue("paid", { id = "4", event = 4 })
+      testing.set_mode "fake"
+      events:enqueue("paid", { id = "5", event = 5 })
+      waits "5"
       assert.same({ PAID, 3 }, heard)
     end)
 

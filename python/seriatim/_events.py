@@ -224,6 +224,7 @@ def _new_worker(queue_name: str) -> type[Worker]:
         "fold": "last",
         "max_running": MAX_RUNNING,
         "max_retry_count": ATTEMPTS - 1,
+        "_of_events": True,
         "__module__": __name__,
     }
     made = cast("type[Worker]", WorkerType(f"events {queue_name}", (Worker,), members))

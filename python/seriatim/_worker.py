@@ -144,6 +144,7 @@ class Worker(WorkerSettings, metaclass=WorkerType):
     perform, retry_in and retries_exhausted are methods of one instance per process, and may be async.
     """
 
+    _of_events: ClassVar[bool] = False  # made for a type of events, of which it may have no handler
     _own_settings: ClassVar[_native.QueueSettings | None] = None
     _own_instance: ClassVar[tuple[int, Worker] | None] = None
 

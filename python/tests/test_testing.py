@@ -200,13 +200,21 @@ def test_r_test_6_handlers_of_events_run(fake: None) -> None:
     heard: list[Any] = []
     events = seriatim.events("Tested")
     events.enqueue("paid", id="1", event=PAID)
-    assert testing.drain() == 0, "it has no handler"
+    paid = events.worker("paid")
+
+    def waits(id: str) -> None:
+        assert (testing.drain(), testing.drain(paid), testing.perform_one(paid)) == (0, 0, False), "it has no handler"
+        assert [(job.id, job.retry_count) for job in testing.jobs(paid)] == [(id, -1)]
+
+    waits("1")
     events.on("paid", lambda event, context: heard.append(event) or True)
-    assert testing.drain() == 1
+    assert testing.drain(paid) == 1
     with testing.inline():
         events.enqueue("paid", id="2", event=2)
         events.off("paid")
         events.enqueue("paid", id="3", event=3)
+    events.enqueue("paid", id="4", event=4)
+    waits("4")
     assert heard == [PAID, 2]
 
 

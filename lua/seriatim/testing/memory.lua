@@ -289,7 +289,7 @@ end
 function Memory:next_due(owners)
   local first, first_at
   for _, owner in ipairs(owners) do
-    local at = self.fake:next(self:number(owner:queue_settings()), self:microseconds())
+    local at = events.runs(owner) and self.fake:next(self:number(owner:queue_settings()), self:microseconds())
     if at and (not first_at or at < first_at) then
       first, first_at = owner, at
     end

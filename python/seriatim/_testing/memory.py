@@ -215,7 +215,7 @@ class Memory:
         """The next batch that is due by the limit, at the time when it is due."""
         with self._lock:
             while True:
-                workers = self._workers() if worker is None else [worker]
+                workers = [each for each in (self._workers() if worker is None else [worker]) if _runs(each)]
                 due = [(at, place) for place, each in enumerate(workers) if (at := self._due(each)) is not None]
                 if not due or (limit is not None and min(due)[0] > limit):
                     return None
@@ -305,6 +305,11 @@ def _now() -> int:
 
 def _limit(at: float | datetime | None) -> int | None:
     return None if at is None else math.floor(job_rows.unix_time(at, "at") * MICROSECONDS)
+
+
+def _runs(worker: type[Worker]) -> bool:
+    """Events whose type has no handler in this process wait for one, as in a queue."""
+    return not worker._of_events or worker in _worker.event_workers
 
 
 def _worker_of(settings: _native.QueueSettings) -> type[Worker] | None:
