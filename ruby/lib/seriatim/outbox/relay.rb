@@ -123,14 +123,15 @@ module Seriatim
         Log.warn("outbox", "jobs were refused by on_waiting", q: queue, n: refused) if refused.positive?
       end
 
-      # The next push of a held queue is as far away as this one took, so that the relay has half of its time for the others.
+      # The next push of a held queue is at least as far away as this one took, so that the relay has half of its time for the others.
       def hold(queue, count, error, began)
         now = PushOutcome.monotonic
         failures = (@held[queue]&.failures || 0) + 1
-        @held[queue] = Held.new(failures, now + pause_after(failures))
+        pause = [pause_after(failures), now - began].max
+        @held[queue] = Held.new(failures, now + pause)
         @retry_at = now + (now - began)
         Log.error("outbox", format("the jobs of this queue wait, the next attempt is in %<pause>.1f s: %<error>s",
-                                   pause: pause_after(failures), error: Log.describe(error)), q: queue, n: count)
+                                   pause: pause, error: Log.describe(error)), q: queue, n: count)
       end
 
       def pause_after(failures) = [PAUSE * (2**[failures, 10].min), LONGEST_PAUSE].min
