@@ -583,8 +583,8 @@ typedef struct seriatim_claimed {
 
 typedef enum seriatim_delivery_kind {
     SERIATIM_RUN,  /* run the ids, then set the outcome of each */
-    SERIATIM_DIED, /* processes died twice while they ran this id: do not run it, fail it with the error "worker died"
-                    */
+    SERIATIM_DIED, /* a process died that ran this id and nothing else: do not run it, fail it with the error "worker
+                      died" */
     /*
      * Call the worker's retries_exhausted hook with these ids, at most 100; they have no outcome. If the setting
      * exhausted_hook is 1, they stay in Redis until the delivery is settled; if the process dies before, they are

@@ -36,7 +36,7 @@ static void run(seriatim_delivery *delivery)
         const seriatim_claimed *job = seriatim_delivery_job(delivery, i);
         if (kind == SERIATIM_EXHAUSTED) /* the retries of the id are used up: nothing is to run, no outcome to report */
             fprintf(stderr, "order %.*s is dead: %.*s\n", (int)job->id_len, job->id, (int)job->error_len, job->error);
-        else if (kind == SERIATIM_DIED) /* the process that ran it died, twice */
+        else if (kind == SERIATIM_DIED) /* a process died that ran it and nothing else */
             fail(delivery, i, "worker died");
         else if (perform(job))
             seriatim_delivery_done(delivery, i);
