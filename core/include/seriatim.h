@@ -1064,8 +1064,8 @@ const seriatim_record *seriatim_query_result(const seriatim_client *client, size
  *              running, parked, dead) unless its name is given. Pushes by clients that know the old layout wait until
  *              it is deleted; the push of a worker creates the queue again
  *
- * The result is the number of ids that were changed, for PAUSE the number of shards that were not paused before, for
- * RESUME of those that were, for DELETE_QUEUE 1.
+ * The result is the number of ids that were changed, for PARK of those that were there, for PAUSE the number of shards
+ * that were not paused before, for RESUME of those that were, for DELETE_QUEUE 1.
  */
 /* clang-format on */
 typedef enum seriatim_action_kind {

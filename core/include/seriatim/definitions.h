@@ -42,19 +42,19 @@
     X(PERFORM_NOW, perform_now, IDS, OPERATOR) /* Makes waiting ids that are due later due now; of a running id, the payloads that wait behind the run. retry_count does not change. */ \
     X(PERFORM_ALL_JOBS_NOW, perform_all_jobs_now, NOTHING, OPERATOR) /* Makes all waiting ids due now. */ \
     X(PERFORM_ALL_FAILED_JOBS_NOW, perform_all_failed_jobs_now, NOTHING, OPERATOR) /* Makes all ids that wait for a retry due now; delayed ids that never failed stay delayed. retry_count does not change. */ \
-    X(PARK, park, IDS, OPERATOR) /* Parks the ids with all their payloads: they do not run until unpark. A running id is parked when its run ends. */ \
+    X(PARK, park, IDS, OPERATOR) /* Parks the ids with all their payloads: they do not run until unpark. A running id is parked when its run ends. Returns how many of the ids were there, parked before or not. */ \
     X(UNPARK, unpark, IDS, OPERATOR) /* Moves parked ids back to the waiting ones, due now, as if they had never failed. */ \
     X(UNPARK_ALL, unpark_all, NOTHING, OPERATOR) /* Moves all parked ids back to the waiting ones, due now, as if they had never failed. */ \
     X(DELETE, delete, IDS, ADMIN) /* Deletes waiting and scheduled ids; a running id is not retried if it fails. */ \
     X(DELETE_ALL_FAILED_JOBS, delete_all_failed_jobs, NOTHING, ADMIN) /* Deletes all waiting ids that failed before. */ \
     X(KILL, kill, IDS, NONE) /* Moves waiting ids that failed before to the morgue; the others stay. */ \
     X(KILL_ALL_FAILED_JOBS, kill_all_failed_jobs, NOTHING, ADMIN) /* Moves all waiting ids that failed before to the morgue. */ \
-    X(MORGUE_QUEUE_UP, morgue_queue_up, IDS, OPERATOR) /* Moves dead ids back to the waiting ones, due now; a parked id stays parked. */ \
-    X(MORGUE_QUEUE_UP_ALL_JOBS, morgue_queue_up_all_jobs, NOTHING, OPERATOR) /* Moves all dead ids back to the waiting ones, due now; a parked id stays parked. */ \
+    X(MORGUE_QUEUE_UP, morgue_queue_up, IDS, OPERATOR) /* Moves dead ids back to the waiting ones, due now; those of a running id wait behind its run, and a parked id stays parked. */ \
+    X(MORGUE_QUEUE_UP_ALL_JOBS, morgue_queue_up_all_jobs, NOTHING, OPERATOR) /* Moves all dead ids back to the waiting ones, as morgue_queue_up does. */ \
     X(MORGUE_DELETE, morgue_delete, IDS, ADMIN) /* Deletes dead ids. */ \
     X(MORGUE_DELETE_ALL_JOBS, morgue_delete_all_jobs, NOTHING, ADMIN) /* Deletes all dead ids. */ \
     X(CANCEL, cancel, HANDLE, ADMIN) /* Deletes one payload, by the handle that its push returned, while it is scheduled, waits, is in back-off or parked; the id goes with its last one. False: it is being delivered, was delivered, is dead or no longer there. After a lost connection false may mean that this very call removed it. */ \
-    X(RESCHEDULE, reschedule, HANDLE_AT, OPERATOR) /* Gives a payload that is scheduled, or waits and was never delivered, another deliver_at; one in the past means now. False: it is being delivered, was delivered, is dead or no longer there, or a run of its id failed, was snoozed or had a checkpoint. */ \
+    X(RESCHEDULE, reschedule, HANDLE_AT, OPERATOR) /* Gives a payload that is scheduled, or waits and was never delivered, another deliver_at; one in the past means now. False: it is being delivered, was delivered, is dead or no longer there, or its id is parked or waits after a run that was not done. */ \
     X(DROP_PAYLOAD, drop_payload, PAYLOAD, ADMIN) /* Deletes one payload of a waiting or parked id, of equal ones the one with the lowest score; the id goes with its last one. Of a running id, one that waits behind the run. Returns 1, or 0 if no payload of the id is equal. After a lost connection 0 may mean that this very call removed it. */ \
     X(MORGUE_DROP_PAYLOAD, morgue_drop_payload, PAYLOAD, ADMIN) /* Deletes one payload of a dead id. Returns 1, or 0 if no payload of the id is equal. After a lost connection 0 may mean that this very call removed it. */ \
     X(PAUSE, pause, NOTHING, OPERATOR) /* Stops claims of the queue until resume; running jobs go on. Returns how many shards were not paused before. */ \

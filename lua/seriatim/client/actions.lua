@@ -95,7 +95,8 @@ function Actions:perform_all_failed_jobs_now()
   return act(self, "perform_all_failed_jobs_now")
 end
 
----Parks the ids with all their payloads: they do not run until unpark. A running id is parked when its run ends.
+---Parks the ids with all their payloads: they do not run until unpark. A running id is parked when its run ends. Returns how many of the
+---ids were there, parked before or not.
 ---@param ids seriatim.Id[]
 ---@return integer?
 ---@return seriatim.Error? err
@@ -148,7 +149,7 @@ function Actions:kill_all_failed_jobs()
   return act(self, "kill_all_failed_jobs")
 end
 
----Moves dead ids back to the waiting ones, due now; a parked id stays parked.
+---Moves dead ids back to the waiting ones, due now; those of a running id wait behind its run, and a parked id stays parked.
 ---@param ids seriatim.Id[]
 ---@return integer?
 ---@return seriatim.Error? err
@@ -156,7 +157,7 @@ function Actions:morgue_queue_up(ids)
   return act_on(self, "morgue_queue_up", ids)
 end
 
----Moves all dead ids back to the waiting ones, due now; a parked id stays parked.
+---Moves all dead ids back to the waiting ones, as morgue_queue_up does.
 ---@return integer?
 ---@return seriatim.Error? err
 function Actions:morgue_queue_up_all_jobs()
@@ -189,7 +190,7 @@ function Actions:cancel(handle)
 end
 
 ---Gives a payload that is scheduled, or waits and was never delivered, another deliver_at; one in the past means now. False: it is being
----delivered, was delivered, is dead or no longer there, or a run of its id failed, was snoozed or had a checkpoint.
+---delivered, was delivered, is dead or no longer there, or its id is parked or waits after a run that was not done.
 ---@param handle string
 ---@param at number  Unix seconds
 ---@return boolean?

@@ -38,7 +38,10 @@ class Actions:
         return self._act("perform_all_failed_jobs_now")
 
     def park(self, ids: Sequence[AnyId]) -> int:
-        """Parks the ids with all their payloads: they do not run until unpark. A running id is parked when its run ends."""
+        """
+        Parks the ids with all their payloads: they do not run until unpark. A running id is parked when its run ends. Returns how
+        many of the ids were there, parked before or not.
+        """
         return self._act_on("park", ids)
 
     def unpark(self, ids: Sequence[AnyId]) -> int:
@@ -66,11 +69,13 @@ class Actions:
         return self._act("kill_all_failed_jobs")
 
     def morgue_queue_up(self, ids: Sequence[AnyId]) -> int:
-        """Moves dead ids back to the waiting ones, due now; a parked id stays parked."""
+        """
+        Moves dead ids back to the waiting ones, due now; those of a running id wait behind its run, and a parked id stays parked.
+        """
         return self._act_on("morgue_queue_up", ids)
 
     def morgue_queue_up_all_jobs(self) -> int:
-        """Moves all dead ids back to the waiting ones, due now; a parked id stays parked."""
+        """Moves all dead ids back to the waiting ones, as morgue_queue_up does."""
         return self._act("morgue_queue_up_all_jobs")
 
     def morgue_delete(self, ids: Sequence[AnyId]) -> int:
@@ -92,8 +97,8 @@ class Actions:
     def reschedule(self, handle: str, at: SupportsFloat | datetime) -> bool:
         """
         Gives a payload that is scheduled, or waits and was never delivered, another deliver_at; one in the past means now. False:
-        it is being delivered, was delivered, is dead or no longer there, or a run of its id failed, was snoozed or had a
-        checkpoint.
+        it is being delivered, was delivered, is dead or no longer there, or its id is parked or waits after a run that was not
+        done.
         """
         return self._act_on_handle("reschedule", handle, at)
 

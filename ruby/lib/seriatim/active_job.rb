@@ -48,7 +48,7 @@ module Seriatim
 
       # Gives a job that was never begun another time; one in the past means now.
       # @param at [Time, Numeric] Unix seconds
-      # @return [Boolean] false: as {.cancel}
+      # @return [Boolean] false: as {.cancel}; also while its id is parked, or waits after a run that was not done: a job of its id is to be retried, say
       def reschedule(provider_job_id, at) = by_handle(provider_job_id) { |worker, handle| worker.actions.reschedule(handle, at) }
 
       # Jobs whose time has not come, by time. At most 100,000 of a queue are looked at.

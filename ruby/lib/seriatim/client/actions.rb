@@ -22,7 +22,8 @@ module Seriatim
     # @return [Integer]
     def perform_all_failed_jobs_now = act("perform_all_failed_jobs_now")
 
-    # Parks the ids with all their payloads: they do not run until unpark. A running id is parked when its run ends.
+    # Parks the ids with all their payloads: they do not run until unpark. A running id is parked when its run ends. Returns how many of the
+    # ids were there, parked before or not.
     # @return [Integer]
     def park(ids) = act_on("park", ids)
 
@@ -50,11 +51,11 @@ module Seriatim
     # @return [Integer]
     def kill_all_failed_jobs = act("kill_all_failed_jobs")
 
-    # Moves dead ids back to the waiting ones, due now; a parked id stays parked.
+    # Moves dead ids back to the waiting ones, due now; those of a running id wait behind its run, and a parked id stays parked.
     # @return [Integer]
     def morgue_queue_up(ids) = act_on("morgue_queue_up", ids)
 
-    # Moves all dead ids back to the waiting ones, due now; a parked id stays parked.
+    # Moves all dead ids back to the waiting ones, as morgue_queue_up does.
     # @return [Integer]
     def morgue_queue_up_all_jobs = act("morgue_queue_up_all_jobs")
 
@@ -73,7 +74,7 @@ module Seriatim
     def cancel(handle) = act_on_handle("cancel", handle)
 
     # Gives a payload that is scheduled, or waits and was never delivered, another deliver_at; one in the past means now. False: it is being
-    # delivered, was delivered, is dead or no longer there, or a run of its id failed, was snoozed or had a checkpoint.
+    # delivered, was delivered, is dead or no longer there, or its id is parked or waits after a run that was not done.
     # @param at [Time, Numeric] Unix seconds
     # @return [Boolean]
     def reschedule(handle, at) = act_on_handle("reschedule", handle, at)
