@@ -70,6 +70,16 @@ each_mount "the actions" do
     expect(metrics[:scheduled]).to eq(0)
   end
 
+  it "R-WEB-19: say why a payload was not rescheduled" do
+    handle = live[queue].perform_async([{ id: "a", payload: "x", deliver_in: 1000 }]).handles.first
+    open("scheduled", queue: queue)
+    browser.press("Reschedule", within: row(handle))
+    browser.waited("a field") { browser.there?("dialog input") }
+    live[queue].actions.cancel(handle)
+    browser.click("dialog [type=submit]")
+    shows("Nothing changed: the payload is being delivered, was delivered or is gone, or its id is parked or waits after a run that was not done.") { told }
+  end
+
   it "R-WEB-8: queue up and delete the dead, one, some and all" do
     live.fill(queue, dead: 7)
     actions.pause

@@ -26,7 +26,7 @@ function change(queue, row, action, changed) {
       const body = reschedules ? { handle: row.handle, at: timeOf(value, row.deliver_at) } : { handle: row.handle };
       const { count: n } = await post(workerPath(queue, action), body);
       changed();
-      return t(n ? `scheduled.${action}.done` : "scheduled.none");
+      return t(`scheduled.${action}.${n ? "done" : "none"}`);
     },
   });
 }
