@@ -185,7 +185,8 @@ unsigned seriatim_shard_of(const char *id, size_t len, unsigned shards_count);
 
 /*
  * Seconds until the next run after the (retry_count + 1)-th failure in a row: count^4 + 15 + r * (count + 1), where r
- * is a whole number from 0 to 29 made of `random` (0 <= random < 1). At most 100 years; a negative count is taken as 0.
+ * is a whole number from 0 to 29 made of `random` (0 <= random < 1). The count is the new one, one more than that of
+ * the job that failed. At most 100 years; a negative count is taken as 0.
  */
 double seriatim_back_off(int64_t retry_count, double random);
 

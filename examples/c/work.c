@@ -24,7 +24,7 @@ static int perform(const seriatim_claimed *job)
 
 static void fail(seriatim_delivery *delivery, size_t i, const char *error)
 {
-    double seconds = seriatim_back_off(seriatim_delivery_job(delivery, i)->retry_count, 0.5);
+    double seconds = seriatim_back_off(seriatim_delivery_job(delivery, i)->retry_count + 1, 0.5);
     seriatim_delivery_fail(delivery, i, error, strlen(error), seconds);
 }
 

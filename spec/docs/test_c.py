@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import signal
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -15,6 +16,22 @@ from support.redis_server import RedisServer
 
 PAGE = "docs/start/c.md"
 RUN.update((PAGE, title) for title in ("Build and install", "Push", "Work", "With CMake", "Without the shared library"))
+FAILS_AGAIN = """
+import time
+import seriatim
+
+class OrderWorker(seriatim.Worker):
+    queue_name, shards_count = "OrderWorker", 24
+
+    def perform(self, payloads_by_id, batch): ...
+
+began = time.time()
+OrderWorker.perform_async([{"id": "17", "payload": 1, "retry_count": 0}])
+while not (found := OrderWorker.queries.range_by_retry_count(1, "+inf")):
+    assert time.time() < began + 60
+    time.sleep(0.05)
+print(found[0]["perform_in"] - began, found[0]["perform_in"] - time.time())
+"""
 WARNINGS = "-Wall -Wextra -Wpedantic -Wconversion -Wshadow -Werror"
 
 
@@ -66,6 +83,17 @@ def test_the_programs_by_pkg_config(programs: Path, env: dict[str, str]) -> None
         for build in (build_push, build_work):
             assert shell(build.replace("cc -std=c99 -Wall", f"{compiler} -std=c99 -O2 {WARNINGS}"), programs, env) == ""
     pushes_and_works(push, work, programs, env)
+
+
+def test_the_worker_waits_after_a_failure_as_the_other_languages(programs: Path, env: dict[str, str]) -> None:
+    work = programs / "work.c"
+    work.write_text(work.read_text().replace("return 1;\n}\n\nstatic void fail", "return 0;\n}\n\nstatic void fail"))
+    build, run = section(PAGE, "Work").take("sh").text.splitlines()
+    shell(build, programs, env)
+    with Started(run, programs, env):
+        said = shell(f"{sys.executable} - <<'END'\n{FAILS_AGAIN}\nEND", programs, {**env, "PYTHONPATH": f"{ROOT}/python"})
+    longest, shortest = map(float, said.split())
+    assert shortest <= 1 + 15 + 15 * (1 + 1) <= longest, "the second failure in a row makes retry_count 1"
 
 
 def test_a_static_program_needs_no_library(programs: Path, env: dict[str, str]) -> None:
