@@ -518,6 +518,7 @@ local function put_back(id, r, fold, digit)
   if newer then
     local n = read(newer)
     if n.mark == MARK_EARLIER then r.due = min(r.due, n.due) end
+    r.delivered = r.delivered or n.delivered -- what came from the morgue meanwhile
     local moves = payloads_to_move(r, n, fold)
     if moves > may_move then unite_later(id, r, fold, digit) return end
     may_move = may_move - moves
