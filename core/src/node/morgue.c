@@ -1,8 +1,9 @@
 /*
  * morgue.c - keeps the morgue of a shard within morgue_max_age and morgue_max_count of its queue.
  *
- * The owner of a shard looks when it has taken the shard, soon after ids have died, and once a minute; each look is one
- * short call (trim_morgue.lua) that removes at most 30 ids. Of a queue without limits nothing is asked.
+ * The owner of a shard looks when it has taken the shard, soon after ids have died by its own runs, and once a minute;
+ * each look is one short call (trim_morgue.lua) that removes at most 30 ids. Of a queue without limits nothing is
+ * asked.
  */
 #include "node/node_state.h"
 
