@@ -312,6 +312,41 @@ static void test_r_checkpoint_4_a_failure_behind_a_checkpoint_is_logged_as_the_f
     seriatim_link_free(link);
 }
 
+/* Where the settings in Redis say that there is no hook, the node tells the host itself, by what it has of the run. */
+static void test_r_checkpoint_6_a_host_is_told_the_payload_behind_a_checkpoint_that_used_up_its_retries(void **state)
+{
+    static const char *const actions[] = {"bury", "park", "drop"};
+    size_t i;
+    (void)state;
+    for (i = 0; i < sizeof actions / sizeof *actions; i++) {
+        seriatim_queue_settings q = queue_named(actions[i], 1);
+        size_t queue;
+        seriatim_link *link;
+        seriatim_runner *runner;
+        seriatim_delivery *d;
+        const seriatim_claimed *job;
+        q.max_retry_count = 0;
+        q.on_exhausted = actions[i];
+        link = connect_link(&q, &queue);
+        runner = runner_start("telling", 10000, &q, 1);
+        team_push_for(link, queue, 0, 2, 1);
+        d = runner_take(runner);
+        assert_int_equal(seriatim_runner_checkpoint(runner, d, 0, 1), SERIATIM_OK);
+        assert_string_equal(failed(runner, d), i == 0 ? "dead" : i == 1 ? "parked" : "dropped");
+        seriatim_runner_settle(runner, d);
+        d = runner_take(runner);
+        assert_int_equal(seriatim_delivery_kind_of(d), SERIATIM_EXHAUSTED);
+        job = seriatim_delivery_job(d, 0);
+        assert_int_equal(job->payload_count, 1);
+        assert_int_equal(job->payload_total, 1);
+        assert_int_equal(job->payloads[0].len, 1);
+        assert_memory_equal(job->payloads[0].data, "1", 1);
+        seriatim_runner_settle(runner, d);
+        seriatim_runner_free(runner);
+        seriatim_link_free(link);
+    }
+}
+
 /* As a thread that waits without the lock of its language: the delivery is gone when it looks. */
 static void test_a_flush_of_a_delivery_that_was_settled_meanwhile_is_closed(void **state)
 {
@@ -424,6 +459,9 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_a_node_command_is_removed_with_its_node, set_up, tear_down),
         cmocka_unit_test_setup_teardown(
             test_r_checkpoint_4_a_failure_behind_a_checkpoint_is_logged_as_the_first_in_a_row, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(
+            test_r_checkpoint_6_a_host_is_told_the_payload_behind_a_checkpoint_that_used_up_its_retries, set_up,
+            tear_down),
         cmocka_unit_test_setup_teardown(test_a_flush_of_a_delivery_that_was_settled_meanwhile_is_closed, set_up,
                                         tear_down),
         cmocka_unit_test_setup_teardown(test_r_checkpoint_7_a_flush_of_a_delivery_that_was_handed_back_is_stale, set_up,

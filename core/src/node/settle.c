@@ -46,12 +46,17 @@ static int reject_goes_on(const srt_job *job)
     return job->outcome == SRT_REJECTED && job->rejected_done + reject_portion(job) < job->rejected_count;
 }
 
+/* The first payloads, which Redis has no more, because a checkpoint has ended them: their number. */
+static size_t job_ended(const srt_job *job)
+{
+    return job->checkpoint ? job->checkpoint->confirmed : 0;
+}
+
 /* Indexes count in the record as Redis has it now, without the payloads that were rejected or confirmed before. */
 static void settle_reject(srt_request *r, srt_job *job)
 {
     const size_t *first = job->rejected + job->rejected_done;
-    size_t count = reject_portion(job), i,
-           gone = job->rejected_done + (job->checkpoint ? job->checkpoint->confirmed : 0);
+    size_t count = reject_portion(job), i, gone = job->rejected_done + job_ended(job);
     char *stamps = srt_arena_alloc(&job->claim->memory, 8 * count + 1);
     srt_request_int(r, count && *first > gone ? (int64_t)(*first - gone) : 0);
     srt_request_arg(r, job->text, job->text_len);
@@ -66,7 +71,7 @@ static void settle_reject(srt_request *r, srt_job *job)
 /* Names the payload that a snooze replaces: the first that no checkpoint has taken. */
 static void settle_first_stamp(srt_request *r, const srt_job *job)
 {
-    size_t first = job->checkpoint ? job->checkpoint->confirmed : 0;
+    size_t first = job_ended(job);
     char stamp[8];
     if (!job->has_payload || first >= job->record.count) {
         srt_request_text(r, "");
@@ -333,7 +338,8 @@ static int job_exhausted(const srt_job *job, const srt_reply *reply)
     if (job->outcome != SRT_FAILED)
         return 0;
     if (srt_token_is(&reply->tokens[1], "AGAIN"))
-        return job->record.retry_count + 1 >= job->shard->queue->now.max_retry_count;
+        return job_ended(job) < job->view.payload_count &&
+               job->record.retry_count + 1 >= job->shard->queue->now.max_retry_count;
     for (i = 4; i < reply->count; i++)
         if (reply->tokens[i].len == job->view.id_len &&
             memcmp(reply->tokens[i].data, job->view.id, job->view.id_len) == 0)
@@ -356,6 +362,8 @@ static void shard_exhausted(srt_node *node, srt_shard *s, srt_job_list *list, co
             srt_list_add(&rest, job);
             continue;
         }
+        job->view.payloads += job_ended(job);
+        job->view.payload_count -= job_ended(job);
         if (strcmp(s->queue->now.on_exhausted, "bury") == 0 && job->view.payload_count > 1)
             job->view.payload_count = 1;
         job->view.payload_total = job->view.payload_count;
