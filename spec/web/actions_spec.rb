@@ -458,6 +458,36 @@ each_mount "the actions" do
     expect(there["waiting"]).not_to include("b")
   end
 
+  it "park and delete what waits behind a run: say that the run goes on, of one and of some" do
+    live.fill(queue, later: 1, running: 2)
+    live[queue].perform_async(%w[busy-001 busy-002].map { |id| { id: id, payload: 2, delay: 3600 } })
+    open("enqueued", queue: queue)
+    choose = lambda do |*ids, label, title, says|
+      browser.waited("the rows") { ids.all? { |id| browser.there?(row(id)) } && !browser.there?("main input:checked") }
+      ids.each { |id| browser.click(%(#{row(id)} input[type="checkbox"])) }
+      before = counts
+      browser.press(label, within: ".chosen")
+      browser.waited(title) { browser.text("dialog h2") == title }
+      expect(browser.text("dialog")).to include(says)
+      expect(counts).to eq(before)
+    end
+    choose["busy-001", "later-001", "Park", "Park 2 ids?", "1 of them runs: it is parked after its run."]
+    browser.press("Cancel", within: "dialog")
+    browser.press("Select none", within: ".chosen")
+    choose["busy-001", "Park", "Park this id after its run?", "The run of busy-001 goes on to its end."]
+    browser.click("dialog [type=submit]")
+    shows("1 id will be parked.") { told }
+    choose["busy-001", "Delete", "Delete this running id?", "The run of busy-001 goes on to its end, but if it fails it is not tried again."]
+    browser.click("dialog [type=submit]")
+    shows("1 id deleted; its run goes on.") { told }
+    tried = "1 of them runs: its run goes on to its end, but if it fails it is not tried again."
+    choose["busy-002", "later-001", "Delete", "Delete 2 ids?", tried]
+    browser.type("dialog input", queue)
+    browser.click("dialog [type=submit]:not([disabled])")
+    shows("2 ids deleted. #{tried}") { told }
+    expect([metrics[:busy], counts]).to eq([2, [0, 0, 0, 0]])
+  end
+
   it "quiet and stop a node: ask first, and show its state" do
     spare = live.another("Spare of #{queue}", arguments: ["-t", "1"])
     Application.worker("Spare of #{queue}").perform_async([{ id: 1, payload: { sleep: 900 } }])

@@ -374,6 +374,7 @@ export default {
   "some.park.title": { one: "{n} ID parken?", other: "{n} IDs parken?" },
   "some.park.text": "Sie bleiben in {queue}, aber niemand nimmt sie, bis sie ausgeparkt werden.",
   "some.park.done": { one: "{n} ID geparkt.", other: "{n} IDs geparkt." },
+  "some.park.behind": { one: "{n} davon läuft: Sie wird nach ihrem Lauf geparkt.", other: "{n} davon laufen: Sie werden nach ihren Läufen geparkt." },
   "some.unpark": "Ausparken",
   "some.unpark.title": { one: "{n} ID ausparken?", other: "{n} IDs ausparken?" },
   "some.unpark.text": "Sie warten wieder in {queue}.",
@@ -382,6 +383,10 @@ export default {
   "some.delete.title": { one: "Diese ID löschen?", other: "{n} IDs löschen?" },
   "some.delete.text": { one: "{id} und ihre Payloads werden aus {queue} gelöscht. Es gibt kein Zurück.", other: "Sie und ihre Payloads werden aus {queue} gelöscht. Es gibt kein Zurück." },
   "some.delete.done": { one: "{n} ID gelöscht.", other: "{n} IDs gelöscht." },
+  "some.delete.behind": {
+    one: "{n} davon läuft: Ihr Lauf geht zu Ende, wird aber nicht wiederholt, wenn er fehlschlägt.",
+    other: "{n} davon laufen: Ihre Läufe gehen zu Ende, werden aber nicht wiederholt, wenn sie fehlschlagen.",
+  },
   "some.park_run": "Nach dem Lauf parken",
   "some.park_run.title": { one: "Diese ID nach ihrem Lauf parken?", other: "{n} IDs nach ihren Läufen parken?" },
   "some.park_run.text": {

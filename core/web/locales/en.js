@@ -374,6 +374,7 @@ export default {
   "some.park.title": { one: "Park {n} id?", other: "Park {n} ids?" },
   "some.park.text": "They stay in {queue}, but nobody takes them until they are unparked.",
   "some.park.done": { one: "{n} id parked.", other: "{n} ids parked." },
+  "some.park.behind": { one: "{n} of them runs: it is parked after its run.", other: "{n} of them run: they are parked after their runs." },
   "some.unpark": "Unpark",
   "some.unpark.title": { one: "Unpark {n} id?", other: "Unpark {n} ids?" },
   "some.unpark.text": "They wait in {queue} again.",
@@ -382,6 +383,10 @@ export default {
   "some.delete.title": { one: "Delete this id?", other: "Delete {n} ids?" },
   "some.delete.text": { one: "{id} and its payloads are deleted from {queue}. There is no way back.", other: "They and their payloads are deleted from {queue}. There is no way back." },
   "some.delete.done": { one: "{n} id deleted.", other: "{n} ids deleted." },
+  "some.delete.behind": {
+    one: "{n} of them runs: its run goes on to its end, but if it fails it is not tried again.",
+    other: "{n} of them run: their runs go on to their end, but those that fail are not tried again.",
+  },
   "some.park_run": "Park after the run",
   "some.park_run.title": { one: "Park this id after its run?", other: "Park {n} ids after their runs?" },
   "some.park_run.text": {

@@ -374,6 +374,7 @@ export default {
   "some.park.title": { one: "¿Apartar {n} id?", other: "¿Apartar {n} ids?" },
   "some.park.text": "Siguen en {queue}, pero nadie los toma hasta que se reactiven.",
   "some.park.done": { one: "{n} id apartado.", other: "{n} ids apartados." },
+  "some.park.behind": { one: "{n} de ellos está en ejecución: queda apartado cuando termina.", other: "{n} de ellos están en ejecución: quedan apartados cuando terminan." },
   "some.unpark": "Reactivar",
   "some.unpark.title": { one: "¿Reactivar {n} id?", other: "¿Reactivar {n} ids?" },
   "some.unpark.text": "Vuelven a esperar en {queue}.",
@@ -382,6 +383,10 @@ export default {
   "some.delete.title": { one: "¿Eliminar este id?", other: "¿Eliminar {n} ids?" },
   "some.delete.text": { one: "Se eliminan {id} y sus payloads de {queue}. No hay vuelta atrás.", other: "Se eliminan de {queue} junto con sus payloads. No hay vuelta atrás." },
   "some.delete.done": { one: "{n} id eliminado.", other: "{n} ids eliminados." },
+  "some.delete.behind": {
+    one: "{n} de ellos está en ejecución: su ejecución sigue hasta el final, pero si falla no se reintenta.",
+    other: "{n} de ellos están en ejecución: sus ejecuciones siguen hasta el final, pero las que fallen no se reintentan.",
+  },
   "some.park_run": "Apartar tras la ejecución",
   "some.park_run.title": { one: "¿Apartar este id tras su ejecución?", other: "¿Apartar {n} ids tras sus ejecuciones?" },
   "some.park_run.text": {

@@ -374,6 +374,7 @@ export default {
   "some.park.title": { one: "Écarter {n} id ?", other: "Écarter {n} ids ?" },
   "some.park.text": "Ils restent dans {queue}, mais personne ne les prend avant leur réintégration.",
   "some.park.done": { one: "{n} id écarté.", other: "{n} ids écartés." },
+  "some.park.behind": { one: "{n} d’entre eux est en cours : il est écarté après son exécution.", other: "{n} d’entre eux sont en cours : ils sont écartés après leurs exécutions." },
   "some.unpark": "Réintégrer",
   "some.unpark.title": { one: "Réintégrer {n} id ?", other: "Réintégrer {n} ids ?" },
   "some.unpark.text": "Ils attendent de nouveau dans {queue}.",
@@ -382,6 +383,10 @@ export default {
   "some.delete.title": { one: "Supprimer cet id ?", other: "Supprimer {n} ids ?" },
   "some.delete.text": { one: "{id} et ses payloads sont supprimés de {queue}. C’est irréversible.", other: "Ils sont supprimés de {queue} avec leurs payloads. C’est irréversible." },
   "some.delete.done": { one: "{n} id supprimé.", other: "{n} ids supprimés." },
+  "some.delete.behind": {
+    one: "{n} d’entre eux est en cours : son exécution va à son terme, mais n’est pas reprise si elle échoue.",
+    other: "{n} d’entre eux sont en cours : leurs exécutions vont à leur terme, mais celles qui échouent ne sont pas reprises.",
+  },
   "some.park_run": "Écarter après l’exécution",
   "some.park_run.title": { one: "Écarter cet id après son exécution ?", other: "Écarter {n} ids après leurs exécutions ?" },
   "some.park_run.text": {

@@ -374,6 +374,7 @@ export default {
   "some.park.title": "{n} 件の ID を保留にしますか?",
   "some.park.text": "{queue} に残りますが、保留が解除されるまで取り出されません。",
   "some.park.done": "{n} 件の ID を保留にしました。",
+  "some.park.behind": "うち {n} 件は実行中で、実行後に保留になります。",
   "some.unpark": "保留解除",
   "some.unpark.title": "{n} 件の ID を保留解除しますか?",
   "some.unpark.text": "{queue} の待機に戻ります。",
@@ -382,6 +383,7 @@ export default {
   "some.delete.title": { one: "この ID を削除しますか?", other: "{n} 件の ID を削除しますか?" },
   "some.delete.text": { one: "{id} とそのペイロードを {queue} から削除します。元に戻せません。", other: "これらとそのペイロードを {queue} から削除します。元に戻せません。" },
   "some.delete.done": "{n} 件の ID を削除しました。",
+  "some.delete.behind": "うち {n} 件は実行中です。実行は最後まで続きますが、失敗してもリトライされません。",
   "some.park_run": "実行後に保留",
   "some.park_run.title": { one: "この ID を実行後に保留にしますか?", other: "{n} 件の ID を実行後に保留にしますか?" },
   "some.park_run.text": {

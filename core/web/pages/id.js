@@ -81,7 +81,7 @@ export default function idPage({ parameters, draw, again }) {
     draw();
   }, (error) => tell(t("action.failed", { error: error.message }), "bad"));
 
-  const act = (action, role) => may(role) && actionButton(action, () => actOn(queue, action, [id], again));
+  const act = (action, role) => may(role) && actionButton(action, () => actOn(queue, action, [{ id }], again));
 
   /** What can be done with what waits or runs; of the dead it stands beside them. */
   function actions({ job, behind }) {

@@ -37,12 +37,15 @@ const ACTIONS = {
 const destructive = (action) => /delete|kill/.test(action);
 export const allowed = (actions) => actions.filter((action) => may(destructive(action) ? "admin" : "operator"));
 
-/** Acts on these ids of a queue; what takes something away asks first. */
-export const actOn = (queue, action, ids, changed) => actOnRows(ids.map((id) => ({ queue, id })), action, changed);
+/** Acts on these records of a queue; what takes something away asks first. */
+export const actOn = (queue, action, records, changed) => actOnRows(records.map(({ id, behind }) => ({ queue, id, behind })), action, changed);
 
-/** Acts on ids of any queues, [{queue, id}]. What acts on runs asks even for one: a run is not ended by it. */
-export function actOnRows(rows, action, changed) {
+/** Acts on ids of any queues, [{queue, id, behind}]. What acts on runs, or on what waits behind them, asks even for one: a run is not ended by it. */
+export function actOnRows(rows, asked, changed) {
+  const behind = ACTIONS[`${asked}_run`] ? rows.filter((row) => row.behind).length : 0;
+  const action = behind && behind === rows.length ? `${asked}_run` : asked;
   const word = action.replace("_run", "");
+  const runs = action === asked && behind ? ` ${t(`some.${action}.behind`, { n: count(behind), count: behind })}` : "";
   const queues = [...grouped(rows, (row) => keyOf(row.queue)).values()];
   const run = async () => {
     let n = 0;
@@ -53,7 +56,7 @@ export function actOnRows(rows, action, changed) {
       n += answer.count;
     }
     changed();
-    return t(`some.${action}.done`, { n: count(n), count: n });
+    return t(`some.${action}.done`, { n: count(n), count: n }) + runs;
   };
   if (word === action && !destructive(action) && rows.length === 1) return perform(run);
   const names = queues.map(([{ queue }]) => oneLine(queue, 60)).join(", ");
@@ -61,7 +64,7 @@ export function actOnRows(rows, action, changed) {
   const typed = queues.length > 1 ? t("confirm.word") : typable(rows[0].queue);
   return confirm({
     title: t(`some.${action}.title`, what),
-    text: t(`some.${action}.text`, what),
+    text: t(`some.${action}.text`, what) + runs,
     label: t(`some.${action}`),
     danger: destructive(action),
     typed: destructive(action) && rows.length > 1 ? typed : null,
@@ -245,7 +248,7 @@ export default function recordsPage({ path, parameters, draw, again }) {
     });
   }
 
-  const act = (action, records, done) => actOn(about.name, action, records.map((record) => record.id), done);
+  const act = (action, records, done) => actOn(about.name, action, records, done);
 
   function list() {
     if (!answer) return skeleton(10);
