@@ -132,6 +132,22 @@ each_mount "the actions" do
     expect(metrics[:morgue_length]).to eq(0)
   end
 
+  it "say of a dead id that went first that it is parked or gone, not that it failed again or went through" do
+    live[queue].perform_async([1, 2].map { |n| { id: "x", payload: { n: n, fail: "out of paper" }, retry_count: 2 } })
+    live.until_true("one payload dead, one that failed") { metrics.values_at(:morgue_length, :retries) == [1, 1] }
+    actions.park(["x"])
+    actions.pause
+    open("dead", queue: queue)
+    browser.press("Retry one first", within: "li.group")
+    see("is parked: it runs when somebody unparks it.")
+    expect(browser.there?(".trial.failed")).to be(false)
+    actions.unpark(["x"])
+    see("goes first. This page watches what becomes of it.")
+    actions.delete(["x"])
+    see("is gone: done, dropped or deleted.")
+    expect(actions.check[:findings]).to eq([])
+  end
+
   it "delete the dead of one error" do
     live.fill(queue, dead: 3)
     open("dead", queue: queue)

@@ -443,7 +443,8 @@ export default {
   "group.kill.done": { one: "{n} ID aufgegeben.", other: "{n} IDs aufgegeben." },
   "trial.going": "geht voran. Diese Seite verfolgt, was daraus wird.",
   "trial.failed": "schlug wieder fehl.",
-  "trial.through": "kam durch.",
+  "trial.parked": "ist geparkt: Sie läuft, wenn jemand sie ausparkt.",
+  "trial.gone": "ist weg: erledigt, verworfen oder gelöscht.",
 
   "id.word": "ID",
   "id.job": "Was gespeichert ist",

@@ -443,7 +443,8 @@ export default {
   "group.kill.done": { one: "{n} id killed.", other: "{n} ids killed." },
   "trial.going": "goes first. This page watches what becomes of it.",
   "trial.failed": "failed again.",
-  "trial.through": "went through.",
+  "trial.parked": "is parked: it runs when somebody unparks it.",
+  "trial.gone": "is gone: done, dropped or deleted.",
 
   "id.word": "Id",
   "id.job": "What is stored",

@@ -443,7 +443,8 @@ export default {
   "group.kill.done": { one: "{n} id dado por muerto.", other: "{n} ids dados por muertos." },
   "trial.going": "va primero. Esta página sigue lo que le pasa.",
   "trial.failed": "volvió a fallar.",
-  "trial.through": "salió bien.",
+  "trial.parked": "está apartado: se ejecuta cuando alguien lo reactiva.",
+  "trial.gone": "ya no está: hecho, descartado o eliminado.",
 
   "id.word": "Id",
   "id.job": "Lo que está guardado",

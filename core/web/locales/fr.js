@@ -443,7 +443,8 @@ export default {
   "group.kill.done": { one: "{n} id abandonné.", other: "{n} ids abandonnés." },
   "trial.going": "passe en premier. Cette page suit ce qu’il devient.",
   "trial.failed": "a de nouveau échoué.",
-  "trial.through": "est passé.",
+  "trial.parked": "est écarté : il s’exécute une fois réintégré.",
+  "trial.gone": "n’est plus là : terminé, abandonné ou supprimé.",
 
   "id.word": "Id",
   "id.job": "Ce qui est stocké",

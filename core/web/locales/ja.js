@@ -440,7 +440,8 @@ export default {
   "group.kill.done": "{n} 件の ID をデッドにしました。",
   "trial.going": "を先に実行します。結果をこのページで見守ります。",
   "trial.failed": "は再び失敗しました。",
-  "trial.through": "は成功しました。",
+  "trial.parked": "は保留中です。保留が解除されると実行されます。",
+  "trial.gone": "はもうありません。完了、破棄、または削除されました。",
 
   "id.word": "ID",
   "id.job": "保存内容",

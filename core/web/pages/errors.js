@@ -40,8 +40,9 @@ export function createErrors({ queue, part, linkTo, draw, again }) {
     const { job, dead } = await get(queuePath(queue, "id"), { id: trial.id }, signal);
     const alive = job && job.state !== "unknown";
     const died = dead && dead.state === "dead";
+    const parked = alive && job.state === "parked"; // with the error that it had before, as nothing ran
     const failing = alive && job.error && job.state !== "running";
-    trial.state = failing || (!alive && died) ? "failed" : alive ? "going" : "through";
+    trial.state = parked ? "parked" : failing || (!alive && died) ? "failed" : alive ? "going" : "gone";
     trial.over = !alive;
   }
 
@@ -84,7 +85,7 @@ export function createErrors({ queue, part, linkTo, draw, again }) {
 
   /** In place of the group's times, so that nothing below moves. */
   function trialView(trial, fingerprint) {
-    const symbol = { going: "clock", failed: "alert", through: "check" }[trial.state];
+    const symbol = { going: "clock", parked: "pause", failed: "alert", gone: "check" }[trial.state];
     const dismiss = () => {
       trials.delete(fingerprint);
       draw();
