@@ -6,6 +6,7 @@
 #include <cmocka.h>
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "browser.h"
@@ -75,6 +76,34 @@ static void test_r_web_22_an_admin_gives_a_queue_another_number_of_shards(void *
     assert_string_equal(browser.text, "{\"count\":0}");
     assert_int_equal(reshard("shards=many"), 400);
     assert_int_equal(reshard("number=3"), 400);
+}
+
+/* How many shards of Q ids still leave, as /metrics has it. */
+static int64_t shards_left(void)
+{
+    static const char line[] = "seriatim_reshard_shards_left{queue=\"Q\"} ";
+    const char *found;
+    get("/metrics");
+    found = strstr(browser.text, line);
+    assert_non_null(found);
+    return strtoll(found + sizeof line - 1, NULL, 10);
+}
+
+static void test_r_web_22_a_shard_is_left_until_no_id_may_have_come_back(void **state)
+{
+    int64_t shards;
+    (void)state;
+    open_with_ids();
+    assert_int_equal(reshard("{\"shards\":7}"), 200);
+    shards = shards_left();
+    REDIS("HSET seriatim:{Q/0}:reshard out 2");
+    assert_int_equal(shards_left(), shards - 1);
+    REDIS("HSET seriatim:{Q/0}:reshard mark 1"); /* as by a repair that brings an id back */
+    assert_int_equal(shards_left(), shards);
+    REDIS("HSET seriatim:{Q/0}:reshard out 3");
+    assert_int_equal(shards_left(), shards - 1);
+    REDIS("HSET seriatim:{Q/0}:reshard out 1"); /* by an earlier version */
+    assert_int_equal(shards_left(), shards - 1);
 }
 
 /* An id is found, and its page is there, whether it has moved or not. */
@@ -188,6 +217,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_r_web_22_an_admin_gives_a_queue_another_number_of_shards),
+        cmocka_unit_test(test_r_web_22_a_shard_is_left_until_no_id_may_have_come_back),
         cmocka_unit_test(test_r_web_22_pages_show_all_ids_while_they_move),
         cmocka_unit_test(test_r_action_17_all_dead_ids_are_requeued_once_while_they_move),
         cmocka_unit_test(test_r_action_17_dead_ids_of_one_error_are_requeued_once_while_they_move),

@@ -48,6 +48,7 @@ int srt_web_stats_ask_move(seriatim_client *c, stats_state *s, size_t place, uns
     srt_request_text(r, "moved");
     srt_request_text(r, "ids");
     srt_request_text(r, "out");
+    srt_request_text(r, "mark");
     r->kind = STATS_MOVE;
     r->place = place;
     r->part = shard;
@@ -55,13 +56,19 @@ int srt_web_stats_ask_move(seriatim_client *c, stats_state *s, size_t place, uns
     return srt_client_send(c, r);
 }
 
+/* As lib/is_out.lua. */
+static int stats_is_out(const srt_token *out, const srt_token *mark)
+{
+    return srt_token_is(out, "1") || (out->type == SRT_STRING && srt_token_int(out) == srt_token_int(mark) + 2);
+}
+
 void srt_web_stats_on_move(stats_state *s, const srt_request *r, const srt_reply *reply)
 {
     srt_web_row *row = &s->w->rows[r->place];
     const srt_token *at = &reply->tokens[1];
-    if (reply->count == 4 && r->subject == row->shards)
+    if (reply->count == 5 && r->subject == row->shards)
         srt_resharding_add(&row->move, (unsigned)r->part, srt_token_int(&at[0]), srt_token_int(&at[1]),
-                           at[2].type == SRT_STRING);
+                           stats_is_out(&at[2], &at[3]));
 }
 
 int srt_web_stats_ask_shards(seriatim_client *c, stats_state *s, size_t place, unsigned first, unsigned count, int what)
