@@ -106,6 +106,37 @@ static void test_r_web_22_a_shard_is_left_until_no_id_may_have_come_back(void **
     assert_int_equal(shards_left(), shards - 1);
 }
 
+/* To a dashboard that has just started: nothing else in the shard waits or runs. */
+static void test_r_web_22_an_id_that_waits_to_leave_counts_for_the_lag(void **state)
+{
+    static const char waits[] = "local record = redis.call('HGET', KEYS[1], ARGV[1]) "
+                                "local moved = string.char(string.byte(record) + 1) .. string.sub(record, 2) "
+                                "redis.call('HSET', KEYS[1], ARGV[1], moved) redis.call('DEL', KEYS[2]) "
+                                "redis.call('ZADD', KEYS[3], redis.call('TIME')[1] - 60 .. '000000', ARGV[1])";
+    static const char line[] = "seriatim_lag_seconds{queue=\"Q\"} ";
+    const char *found;
+    char id[32];
+    seriatim_job job;
+    size_t queue;
+    move m;
+    (void)state;
+    open_browser();
+    departing_id(id, "id", 0);
+    job = job_of(id, strlen(id), "1", 1, 0);
+    queue = queue_of(browser.client, "Q", 1);
+    assert_int_equal(seriatim_push_begin(browser.client, queue), SERIATIM_OK);
+    assert_int_equal(seriatim_push_job(browser.client, &job), SERIATIM_OK);
+    assert_int_equal(seriatim_push_send(browser.client), SERIATIM_OK);
+    assert_int_equal(drive_browser(), SERIATIM_OK);
+    move_begin(&m, 2);
+    /* As the end of its run leaves it. */
+    REDIS("EVAL %s 3 seriatim:{Q/0}:jobs seriatim:{Q/0}:ready seriatim:{Q/0}:moving %s", waits, id);
+    get("/metrics");
+    found = strstr(browser.text, line);
+    assert_non_null(found);
+    assert_in_range(strtoll(found + sizeof line - 1, NULL, 10), 50, 600);
+}
+
 /* An id is found, and its page is there, whether it has moved or not. */
 static void test_r_web_22_pages_show_all_ids_while_they_move(void **state)
 {
@@ -218,6 +249,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_r_web_22_an_admin_gives_a_queue_another_number_of_shards),
         cmocka_unit_test(test_r_web_22_a_shard_is_left_until_no_id_may_have_come_back),
+        cmocka_unit_test(test_r_web_22_an_id_that_waits_to_leave_counts_for_the_lag),
         cmocka_unit_test(test_r_web_22_pages_show_all_ids_while_they_move),
         cmocka_unit_test(test_r_action_17_all_dead_ids_are_requeued_once_while_they_move),
         cmocka_unit_test(test_r_action_17_dead_ids_of_one_error_are_requeued_once_while_they_move),

@@ -68,7 +68,7 @@ int srt_web_stats_set_version(seriatim_client *c, stats_state *s, srt_web_shard 
 
 /* ---- queue_stats_idle.c ---------------------------------------------------------------------- */
 
-/* By its state no claim holds ids, and no id is in doubt. */
+/* By its state no claim holds ids, no id is in doubt, and none is to leave the shard. */
 int srt_web_stats_is_idle(const stats_state *s, const srt_web_row *row, const srt_token *state);
 /*
  * The state is read before and behind what plain commands read: where it is the same, all is of one moment; else, and

@@ -52,7 +52,7 @@ int srt_web_stats_is_idle(const stats_state *s, const srt_web_row *row, const sr
     return s->w->now_us > 0 && state->len >= SRT_STATE_OWNER &&
            srt_web_stats_number(state->data, 0) == row->generation &&
            srt_web_stats_number(state->data, SRT_STATE_HELD) == 0 && !stats_is_due(s, state) &&
-           ((unsigned char)state->data[SRT_STATE_FLAGS] & SRT_FLAG_DOUBTED) == 0;
+           ((unsigned char)state->data[SRT_STATE_FLAGS] & (SRT_FLAG_DOUBTED | SRT_FLAG_SOURCE)) == 0;
 }
 
 static void stats_add_bound(stats_state *s, srt_request *r)
