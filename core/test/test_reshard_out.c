@@ -15,6 +15,7 @@
 #include "imported.h"
 #include "live_node.h"
 #include "node/mover.h"
+#include "pop_fixture.h"
 #include "reshard_fixture.h"
 
 /* An id that lies in shard 0 of 3 and in another one of 4. */
@@ -226,6 +227,116 @@ static void test_a_mover_that_rests_looks_again_when_its_shard_is_out_no_more(vo
     mover_looks_again(1);
 }
 
+/* The mover of shard 0, which works, gets no answer from now on, and keeps its turn. Returns its shard. */
+static srt_shard *hold_the_turn(live_node *n)
+{
+    srt_shard *s = n->node->shards[0];
+    int64_t until = live_now() + LIVE_MOST_MS;
+    while (!s->mover || s->mover->asking || n->node->moves.shard) {
+        assert_true(live_now() < until);
+        live_step(n);
+    }
+    s->mover->asking = 1;
+    n->node->moves.shard = s;
+    return s;
+}
+
+static void end_the_turn(live_node *n, srt_shard *s)
+{
+    s->mover->asking = 0;
+    srt_node_wake(n->node, s, live_now());
+}
+
+/* Has it look at its shard now. */
+static void look_now(live_node *n, srt_shard *s)
+{
+    s->mover->at = live_now();
+    srt_node_wake(n->node, s, live_now());
+}
+
+static void await_rest(live_node *n, const srt_shard *s)
+{
+    int64_t until = live_now() + LIVE_MOST_MS;
+    while (!s->mover || s->mover->step != SRT_MOVE_REST) {
+        assert_true(live_now() < until);
+        live_step(n);
+    }
+}
+
+/* Of 3 shards; an id that is to leave shard 0 runs. */
+static fixture open_with_run(live_node *n, popped *run)
+{
+    fixture f = open_queue(3, "list");
+    push(&f, foreign_id(), "1", none);
+    assert_string_equal(pop(&f, 600, run), foreign_id());
+    live_lease_ms = 20000;
+    live_start(n, "mover", 3, 0, NULL);
+    live_await_shards(n, 3);
+    act_on(&f, SERIATIM_RESHARD, "4");
+    return f;
+}
+
+static void test_a_mover_that_rests_looks_at_its_shard_while_another_one_works(void **state)
+{
+    live_node n;
+    popped run;
+    fixture f = open_with_run(&n, &run);
+    srt_shard *working, *s = n.node->shards[1];
+    int64_t until = live_now() + LIVE_MOST_MS;
+    (void)state;
+    await_rest(&n, s);
+    await_rest(&n, n.node->shards[2]);
+    working = hold_the_turn(&n);
+    REDIS("HINCRBY seriatim:{Q/1}:reshard mark 1"); /* as by a repair */
+    look_now(&n, s);
+    while (s->mover && s->mover->step >= SRT_MOVE_REST) {
+        assert_true(live_now() < until);
+        live_step(&n);
+    }
+    assert_ptr_equal(n.node->moves.shard, working);
+    end_the_turn(&n, working);
+    assert_int_equal(ack(&f, &run), SERIATIM_OK);
+    live_move(&n, 1, 4);
+    live_lease_ms = 1000;
+    live_stop(&n);
+    close_queue(&f);
+}
+
+/* The node has learned that the shard is another one's while its mover looked whether it is out. */
+static void test_a_shard_is_given_up_as_soon_as_its_mover_has_looked(void **state)
+{
+    live_node n;
+    popped run;
+    fixture f = open_with_run(&n, &run);
+    srt_shard *working, *s = n.node->shards[1];
+    int64_t until = live_now() + LIVE_MOST_MS;
+    int steps;
+    (void)state;
+    await_rest(&n, s);
+    await_rest(&n, n.node->shards[2]);
+    working = hold_the_turn(&n);
+    look_now(&n, s);
+    n.is_deaf = 1;
+    while (!s->mover->asking) {
+        assert_true(live_now() < until);
+        live_step(&n);
+    }
+    n.is_deaf = 0;
+    for (steps = 0; s->mover && steps < 20; steps += s->mover && !s->mover->asking) {
+        assert_true(live_now() < until);
+        s->wanted = 0;
+        live_step(&n);
+    }
+    assert_null(s->mover);
+    s->wanted = 1;
+    end_the_turn(&n, working);
+    assert_int_equal(ack(&f, &run), SERIATIM_OK);
+    live_move(&n, 1, 4);
+    live_lease_ms = 1000;
+    live_stop(&n);
+    close_queue(&f);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -235,6 +346,8 @@ int main(void)
         cmocka_unit_test(test_a_shard_is_not_out_if_a_repair_brought_an_id_back_behind_the_scan),
         cmocka_unit_test(test_a_shard_is_out_no_more_when_a_repair_has_brought_an_id_back),
         cmocka_unit_test(test_a_shard_of_which_an_earlier_version_says_that_it_is_out_is_out),
+        cmocka_unit_test(test_a_mover_that_rests_looks_at_its_shard_while_another_one_works),
+        cmocka_unit_test(test_a_shard_is_given_up_as_soon_as_its_mover_has_looked),
         cmocka_unit_test(test_a_mover_that_rests_looks_again_when_its_shard_is_out_no_more),
     };
     return cmocka_run_group_tests(tests, start_server, stop_server);

@@ -354,6 +354,15 @@ static int mover_begin(srt_node *n, srt_shard *s)
            mover_new(n, s, &layout);
 }
 
+/*
+ * A mover of another shard than 0 that rests looks at its own shard alone, by a call now and then. That needs no turn:
+ * the end of a turn steps the shards of all movers, and of thousands most rest for most of a move.
+ */
+static int only_looks(const srt_shard *s)
+{
+    return s->mover->step == SRT_MOVE_REST && s->index > 0;
+}
+
 /* Redis may forget that the shard is out when the connection ends, or when another master gets its slot. */
 static int may_be_forgotten(const srt_node *n, const srt_shard *s)
 {
@@ -384,6 +393,6 @@ void srt_mover_step(srt_node *n, srt_shard *s, int leaving, int64_t now)
     }
     if (now < m->at && m->step != SRT_MOVE_CATCH)
         srt_node_wake(n, s, m->at);
-    else if (is_its_turn(n, s, now))
+    else if (only_looks(s) || is_its_turn(n, s, now))
         step_send(n, s, now);
 }

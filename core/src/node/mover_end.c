@@ -111,7 +111,7 @@ static void wait_for_others(srt_node *n, srt_shard *s, int64_t now)
     m->step = SRT_MOVE_REST;
     m->at = now + (s->index == 0 ? END_POLL_MS : END_LOOK_MS);
     srt_move_rest(n, s, 0, now);
-    srt_node_wake(n, s, m->at);
+    srt_node_wake(n, s, now + 1); /* its step waits until m->at, or frees the mover of a shard that was given up */
 }
 
 /* {1 or 0: somebody was faster, the layout} */
