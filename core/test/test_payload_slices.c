@@ -13,6 +13,7 @@
 
 #include <hiredis/hiredis.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #define SRT_SCRIPT_TEXTS
@@ -160,11 +161,20 @@ static void test_explain_and_drop_know_that_nothing_runs_of_an_id_that_unites(vo
     }
 }
 
+/* Seconds from now, as a bound of a range. */
+static const char *in_seconds(char text[32], int seconds)
+{
+    redisReply *time = redis("TIME");
+    snprintf(text, 32, "%lld", strtoll(time->element[0]->str, NULL, 10) + seconds);
+    freeReplyObject(time);
+    return text;
+}
+
 /* Beside one that runs. */
 static void test_queries_list_an_id_that_unites_as_waiting(void **state)
 {
     fixture f = open_queue(1, "merge");
-    char run[64];
+    char run[64], from[32], to[32];
     (void)state;
     acquire(&f, "n1");
     push_many(&f, "hot", 0, 1000);
@@ -176,6 +186,13 @@ static void test_queries_list_an_id_that_unites_as_waiting(void **state)
     assert_int_equal(claim(&f, "1", run), 1);
     assert_string_equal(range(&f, SERIATIM_PROCESSING_DATA, 0, NULL, NULL, 10), "other");
     assert_string_equal(range(&f, SERIATIM_RANGE_BY_ID, 0, NULL, NULL, 10), "hot");
+    /* By its next run: what came meanwhile was due at once, and has no retry_count. */
+    in_seconds(from, 1);
+    in_seconds(to, 600);
+    assert_string_equal(range(&f, SERIATIM_RANGE_BY_PERFORM_IN, 0, from, to, 10), "hot");
+    assert_string_equal(range(&f, SERIATIM_RANGE_BY_PERFORM_IN, 0, "-inf", from, 10), "");
+    assert_string_equal(range(&f, SERIATIM_RANGE_BY_RETRY_COUNT, 0, "0", "100", 10), "hot");
+    assert_string_equal(range(&f, SERIATIM_RANGE_BY_RETRY_COUNT, 0, "-1", "-1", 10), "");
     assert_string_equal(fetch(&f, SERIATIM_FETCH, "hot")->state, "waiting");
     assert_int_equal(fetch(&f, SERIATIM_FETCH, "hot")->payload_total, 1000);
     assert_false(fetch(&f, SERIATIM_FETCH, "hot")->behind);

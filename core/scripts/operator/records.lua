@@ -1,4 +1,4 @@
--- include: prelude keys record runs
+-- include: prelude keys record runs comes_back
 -- RECORDS: reads ids with their payloads: what waits, what waits behind a run, what runs or what is dead.
 -- KEYS: the shard's
 -- ARGV: 1 generation, 2 part: waiting (behind a run if there is one), behind, running, dead; 3 limit of payloads an id, 4 how many of the first id's the caller has
@@ -32,12 +32,6 @@ local function unspilled(where, id, r)
   if r.entries[1] and got < min(most, r.count) then answer[3] = got end
   payloads = payloads + #r.entries
   return encode(r)
-end
-
--- Does an id that is uniting come back with payloads that its run had?
-local function comes_back(id, run)
-  local record = call('HGET', JOBS, id)
-  return record and digit_of(run) % RUN_TO_PARK < RUN_DELETED and not empty(read(record))
 end
 
 for i = 1, #ids do
