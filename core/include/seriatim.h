@@ -348,8 +348,8 @@ typedef enum seriatim_job_outcome {
 /*
  * What became of one push of an ended pipeline: its status, which is also that of *error; its jobs that were written,
  * or turned away, are counted in *counts. UNKNOWN_OUTCOME: some of its jobs were sent and not answered, or are written,
- * maybe on too few replicas. REPLICAS: it is written, and too few replicas have it. Any other status but OK: some of
- * its jobs were not written.
+ * maybe on too few replicas. REPLICAS: it is written, and too few replicas are known to have it. Any other status but
+ * OK: some of its jobs were not written.
  */
 int seriatim_pipeline_result(const seriatim_client *client, size_t push, seriatim_push_counts *counts,
                              seriatim_error *error);

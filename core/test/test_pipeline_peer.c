@@ -218,7 +218,7 @@ static void assert_result(const seriatim_client *c, size_t number, int status)
     seriatim_push_counts counts;
     seriatim_error error;
     assert_int_equal(seriatim_pipeline_result(c, number, &counts, &error), status);
-    assert_int_equal(counts.added, status == SERIATIM_OK ? 10 : 0);
+    assert_int_equal(counts.added, status == SERIATIM_OK || status == SERIATIM_REPLICAS ? 10 : 0);
 }
 
 enum { TO_ONE_REDIS, TO_A_CLUSTER, WITH_A_REPLICA };
@@ -346,6 +346,29 @@ static void test_a_wait_counts_nothing_that_is_written_behind_it(void **state)
     seriatim_client_free(c);
 }
 
+/* R fails as a whole while the replicas of Q are counted, or before Q is answered. */
+static void test_r_pipe_3_too_few_replicas_are_told_of_a_queue_though_another_one_fails(void **state)
+{
+    int before;
+    (void)state;
+    for (before = 0; before < 2; before++) {
+        seriatim_client *c = client_that_pushes_to_both(1, WITH_A_REPLICA);
+        hears_of(c, before ? "$1\r\nx\r\n" : "-GENERATION 3\r\n");
+        sends_or_not(c, "{R}:layout", before);
+        hears_of(c, ADDED);
+        sends_or_not(c, "WAIT", before);
+        if (!before) {
+            hears_of(c, "$5\r\n3 1 9\r\n"); /* of a later version */
+            hears_of(c, ":0\r\n");
+        }
+        assert_result(c, 0, before ? SERIATIM_PROTOCOL : SERIATIM_UNSUPPORTED);
+        assert_result(c, 1, SERIATIM_REPLICAS);
+        assert_non_null(strstr(message(c), before ? "queue Q: the push is written, and its replicas were not counted"
+                                                  : "queue Q: the push is written, 0 of 1 replicas have it"));
+        seriatim_client_free(c);
+    }
+}
+
 static void test_the_strictest_options_hold(void **state)
 {
     seriatim_client *c = client_of_two(NULL, 3);
@@ -398,6 +421,7 @@ int main(void)
         cmocka_unit_test(test_r_pipe_3_an_early_request_is_repeated_while_another_queue_waits),
         cmocka_unit_test(test_r_pipe_3_an_early_request_is_repeated_while_another_queue_goes_on),
         cmocka_unit_test(test_a_wait_counts_nothing_that_is_written_behind_it),
+        cmocka_unit_test(test_r_pipe_3_too_few_replicas_are_told_of_a_queue_though_another_one_fails),
         cmocka_unit_test(test_the_strictest_options_hold),
         cmocka_unit_test(test_every_allocation_of_a_pipeline_may_fail),
     };

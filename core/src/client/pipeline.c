@@ -423,6 +423,8 @@ static void pipeline_end_part(seriatim_client *c, srt_queue_part *part, const se
 {
     srt_push *p = &part->push;
     int whole, status;
+    if (!given_up && p->unsure > 0 && p->shortage.status == SERIATIM_OK) /* another part failed before its WAIT */
+        srt_fail(&p->shortage, SERIATIM_REPLICAS, "the push is written, and its replicas were not counted");
     if (!given_up)
         srt_push_settle_unsure(p);
     whole = p->pending_jobs == 0 && p->unsure == 0;

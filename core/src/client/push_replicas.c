@@ -61,13 +61,14 @@ static void push_settle_counted(seriatim_client *c)
 /*
  * WAIT counts the replicas that have what this very connection wrote before. It follows on each one when all that was
  * sent for the queue is answered, unless one that another queue has sent comes behind all of it; until then nothing of
- * the queue is settled, and on another connection it goes again before the next WAIT.
+ * the queue is settled, and on another connection it goes again before the next WAIT. When the operation has failed, no
+ * WAIT is sent any more, and the answers to those that were sent count.
  */
 int srt_push_ask_replicas(seriatim_client *c)
 {
     srt_push *p = c->push;
     size_t i;
-    if (p->unsure == 0 || p->unanswered > 0 || c->failed != SERIATIM_OK)
+    if (p->unsure == 0 || p->unanswered > 0)
         return c->failed;
     for (i = 0; i < c->cluster.peer_count && c->failed == SERIATIM_OK; i++)
         if (push_needs_wait(p, c->cluster.peers[i]))
