@@ -369,6 +369,35 @@ static void test_r_pipe_3_too_few_replicas_are_told_of_a_queue_though_another_on
     }
 }
 
+/* Two pushes of Q: the jobs of the first one are written, those of the second one are refused. */
+static void test_too_few_replicas_are_told_of_a_push_though_a_later_chunk_is_refused(void **state)
+{
+    seriatim_client *c = client_of_two(NULL, 1);
+    seriatim_push_counts counts;
+    seriatim_error error;
+    (void)state;
+    assert_int_equal(seriatim_pipeline_begin(c), SERIATIM_OK);
+    assert_int_equal(seriatim_pipeline_push(c, 0), SERIATIM_OK);
+    assert_int_equal(seriatim_push_replicas(c, 1, 0.25), SERIATIM_OK);
+    assert_int_equal(add_jobs(c, 0, 1000), SERIATIM_OK); /* a chunk */
+    assert_int_equal(seriatim_pipeline_push(c, 0), SERIATIM_OK);
+    assert_int_equal(add_jobs(c, 1000, 10), SERIATIM_OK);
+    assert_int_equal(seriatim_pipeline_send(c), SERIATIM_OK);
+    sends(c, ":layout");
+    hears_of(c, "$5\r\n2 1 3\r\n");
+    sends(c, "id-999");
+    hears_of(c, "$11\r\n1000 1000 0\r\n");
+    sends(c, "WAIT");
+    hears_of(c, ":0\r\n");
+    sends(c, "id-1009");
+    hears_of(c, "-NOPERM no\r\n");
+    assert_result(c, 1, srt_client_status(c));
+    assert_int_equal(seriatim_pipeline_result(c, 0, &counts, &error), SERIATIM_REPLICAS);
+    assert_string_equal(error.message, "the push is written, 0 of 1 replicas have it");
+    assert_int_equal(counts.added, 1000);
+    seriatim_client_free(c);
+}
+
 static void test_the_strictest_options_hold(void **state)
 {
     seriatim_client *c = client_of_two(NULL, 3);
@@ -422,6 +451,7 @@ int main(void)
         cmocka_unit_test(test_r_pipe_3_an_early_request_is_repeated_while_another_queue_goes_on),
         cmocka_unit_test(test_a_wait_counts_nothing_that_is_written_behind_it),
         cmocka_unit_test(test_r_pipe_3_too_few_replicas_are_told_of_a_queue_though_another_one_fails),
+        cmocka_unit_test(test_too_few_replicas_are_told_of_a_push_though_a_later_chunk_is_refused),
         cmocka_unit_test(test_the_strictest_options_hold),
         cmocka_unit_test(test_every_allocation_of_a_pipeline_may_fail),
     };

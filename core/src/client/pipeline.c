@@ -561,8 +561,8 @@ int seriatim_pipeline_result(const seriatim_client *c, size_t push, seriatim_pus
         *error = piped->part->error;
     else if (unwritten)
         *error = piped->part->cause;
-    else if (piped->count && piped->part->error.status == SERIATIM_REPLICAS)
-        *error = piped->part->error;
+    else if (piped->count)
+        *error = piped->part->push.shortage;
     return error->status;
 }
 
