@@ -398,6 +398,30 @@ static void test_too_few_replicas_are_told_of_a_push_though_a_later_chunk_is_ref
     seriatim_client_free(c);
 }
 
+/* In the second round another master takes fewer jobs than the first one, whose replicas were not counted. */
+static void test_only_jobs_that_may_be_written_are_in_doubt(void **state)
+{
+    int again;
+    size_t i;
+    (void)state;
+    for (again = 0; again < 2; again++) {
+        seriatim_client *c = client_that_pushes_to_both(0, WITH_A_REPLICA);
+        for (i = 0; again && i < 2; i++)
+            hears_of(c, ADDED);
+        srt_client_disconnected(c);
+        assert_int_equal(srt_client_connected(c, NULL, NULL, 0), SERIATIM_OK);
+        sends(c, "id-19");
+        for (i = 0; i < 2; i++)
+            hears_of(c, "$5\r\n9 9 0\r\n");
+        assert_int_equal(srt_client_give_up(c, SERIATIM_TIMEOUT, "late"), SERIATIM_UNKNOWN_OUTCOME);
+        for (i = 0; i < 2; i++) {
+            assert_int_equal(seriatim_pipeline_outcome(c, i, 8), SERIATIM_JOB_UNKNOWN);
+            assert_int_equal(seriatim_pipeline_outcome(c, i, 9), SERIATIM_JOB_UNWRITTEN);
+        }
+        seriatim_client_free(c);
+    }
+}
+
 static void test_the_strictest_options_hold(void **state)
 {
     seriatim_client *c = client_of_two(NULL, 3);
@@ -452,6 +476,7 @@ int main(void)
         cmocka_unit_test(test_a_wait_counts_nothing_that_is_written_behind_it),
         cmocka_unit_test(test_r_pipe_3_too_few_replicas_are_told_of_a_queue_though_another_one_fails),
         cmocka_unit_test(test_too_few_replicas_are_told_of_a_push_though_a_later_chunk_is_refused),
+        cmocka_unit_test(test_only_jobs_that_may_be_written_are_in_doubt),
         cmocka_unit_test(test_the_strictest_options_hold),
         cmocka_unit_test(test_every_allocation_of_a_pipeline_may_fail),
     };

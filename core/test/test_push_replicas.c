@@ -146,11 +146,13 @@ static void test_f6_a_cut_at_every_answer_loses_no_replicated_push(void **state)
         }
 }
 
-static void gives_up_behind(int answered, const char *text)
+/* take: of the jobs of a chunk, or 0 for all. */
+static void gives_up_behind(int answered, size_t take, const char *text)
 {
     peer *p = new_peer(3);
     seriatim_client *c = connected_client(3);
     int i;
+    p->take = take;
     begin_replicated(c, 0, 100);
     for (i = 0; i < 1 + answered; i++) /* the layout, and chunks */
         peer_answer_one(p, c, 0);
@@ -163,10 +165,19 @@ static void gives_up_behind(int answered, const char *text)
 static void test_giving_up_before_replicas_are_counted_says_so(void **state)
 {
     (void)state;
-    gives_up_behind(3, "outcome unknown: 3 of 3 chunks (100 of 100 jobs) are written, maybe on too few replicas: "
-                       "shard 0 (39 jobs), shard 1 (28 jobs), shard 2 (33 jobs)");
-    gives_up_behind(1, "outcome unknown: 2 of 3 chunks (61 of 100 jobs) were sent and not answered: "
-                       "shard 1 (28 jobs), shard 2 (33 jobs); 39 jobs are written, maybe on too few replicas");
+    gives_up_behind(3, 0,
+                    "outcome unknown: 3 of 3 chunks (100 of 100 jobs) are written, maybe on too few replicas: "
+                    "shard 0 (39 jobs), shard 1 (28 jobs), shard 2 (33 jobs)");
+    gives_up_behind(1, 0,
+                    "outcome unknown: 2 of 3 chunks (61 of 100 jobs) were sent and not answered: "
+                    "shard 1 (28 jobs), shard 2 (33 jobs); 39 jobs are written, maybe on too few replicas");
+    gives_up_behind(3, 30,
+                    "outcome unknown: 3 of 3 chunks (88 of 100 jobs) are written, maybe on too few replicas: "
+                    "shard 0 (30 jobs), shard 1 (28 jobs), shard 2 (30 jobs); 12 jobs were not written");
+    gives_up_behind(1, 30,
+                    "outcome unknown: 2 of 3 chunks (61 of 100 jobs) were sent and not answered: "
+                    "shard 1 (28 jobs), shard 2 (33 jobs); 30 jobs are written, maybe on too few replicas; "
+                    "9 jobs were not written");
 }
 
 /* The connection ends when the chunks are answered, before WAIT is: they go again, and are answered again. */
@@ -236,11 +247,18 @@ static const char *sent(seriatim_client *c)
 
 #define MOVED_JOBS 20 /* enough for it to be asked whether their ids are still in the old shard */
 
+/* Does id-NUMBER lie in shard 0 of 2 and in shard 1 of 3? */
+static int moves(int number)
+{
+    char id[32];
+    snprintf(id, sizeof id, "id-%d", number);
+    return seriatim_shard_of(id, strlen(id), 2) == 0 && seriatim_shard_of(id, strlen(id), 3) == 1;
+}
+
 /* A job to Q, which comes at this place, and MOVED_JOBS to R. The question for their ids is sent. */
 static void push_to_both(seriatim_client *c, size_t place)
 {
     static const char *const layouts[] = {"$5\r\n1 2 3\r\n", LAYOUT_THAT_MOVES};
-    char id[32];
     int number, added = 0;
     size_t i;
     assert_int_equal(seriatim_pipeline_begin(c), SERIATIM_OK);
@@ -250,10 +268,9 @@ static void push_to_both(seriatim_client *c, size_t place)
         if (i == place)
             assert_int_equal(add_job(c, "a", "{}"), SERIATIM_OK);
         for (number = 0; i != place && added < MOVED_JOBS; number++) {
-            snprintf(id, sizeof id, "id-%d", number);
-            if (seriatim_shard_of(id, strlen(id), 2) != 0 || seriatim_shard_of(id, strlen(id), 3) != 1)
+            if (!moves(number))
                 continue;
-            assert_int_equal(add_job(c, id, "{}"), SERIATIM_OK);
+            assert_int_equal(add_jobs(c, number, 1), SERIATIM_OK);
             added++;
         }
     }
@@ -374,6 +391,25 @@ static void test_moved_ids_are_followed_though_the_connection_ends_before_wait_i
     seriatim_client_free(c);
 }
 
+/* The old shard has not written the job, whose id has moved. */
+static void test_a_job_that_was_not_written_is_not_in_doubt(void **state)
+{
+    seriatim_client *c = client_of_two();
+    int number = 0;
+    (void)state;
+    while (!moves(number))
+        number++;
+    begin_replicated(c, number, 1);
+    sends(c, "{Q}:layout");
+    assert_int_equal(says(c, LAYOUT_THAT_MOVES), SERIATIM_OK);
+    sends(c, " here");
+    assert_int_equal(says(c, "$11\r\n1 0 0 k5 lm\r\n"), SERIATIM_OK);
+    sends(c, "WAIT");
+    assert_int_equal(srt_client_give_up(c, SERIATIM_TIMEOUT, "late"), SERIATIM_TIMEOUT);
+    assert_string_equal(message(c), "late");
+    seriatim_client_free(c);
+}
+
 static void test_settings_of_replicas_are_checked(void **state)
 {
     static const struct {
@@ -457,6 +493,7 @@ int main(void)
         cmocka_unit_test(test_replicas_of_a_queue_are_counted_while_moved_ids_of_another_are_followed),
         cmocka_unit_test(test_moved_ids_are_followed_though_wait_is_refused_to_another_queue),
         cmocka_unit_test(test_moved_ids_are_followed_though_the_connection_ends_before_wait_is_answered),
+        cmocka_unit_test(test_a_job_that_was_not_written_is_not_in_doubt),
         cmocka_unit_test(test_settings_of_replicas_are_checked),
         cmocka_unit_test(test_every_allocation_of_a_replicated_push_may_fail),
     };

@@ -112,10 +112,22 @@ static void push_note_doubt(void *push, srt_request *r)
         p->chunks[r->place].doubt = SRT_PUSH_UNANSWERED;
 }
 
-/* unanswered: 1, of what was not answered; 0, of what is written, and whose replicas are not counted. */
-static int push_is_doubtful(const srt_push_chunk *chunk, int unanswered)
+/* Of a chunk that is in doubt. An answer says which jobs are written: not those behind the first ones, or elsewhere. */
+static int push_may_be_written(const srt_push *p, const srt_push_chunk *chunk, size_t i)
 {
-    return chunk->doubt != SRT_PUSH_CERTAIN && (chunk->doubt == SRT_PUSH_UNANSWERED) == unanswered;
+    return chunk->doubt == SRT_PUSH_UNANSWERED || (i < chunk->taken && !p->jobs[p->places[chunk->first + i]].away);
+}
+
+/* unanswered: 1, of what was not answered; 0, of what is written, and whose replicas are not counted. */
+static size_t push_doubtful_jobs(const srt_push *p, const srt_push_chunk *chunk, int unanswered)
+{
+    size_t i, jobs = 0;
+    if (chunk->doubt == SRT_PUSH_CERTAIN || (chunk->doubt == SRT_PUSH_UNANSWERED) != unanswered)
+        return 0;
+    for (i = 0; i < chunk->count; i++)
+        if (push_may_be_written(p, chunk, i))
+            jobs++;
+    return jobs;
 }
 
 typedef struct push_doubtful {
@@ -126,12 +138,20 @@ static push_doubtful push_count_doubtful(const srt_push *p, int unanswered)
 {
     push_doubtful found = {0, 0};
     size_t i;
-    for (i = 0; i < p->chunk_count; i++)
-        if (push_is_doubtful(&p->chunks[i], unanswered)) {
-            found.chunks++;
-            found.jobs += p->chunks[i].count;
-        }
+    for (i = 0; i < p->chunk_count; i++) {
+        size_t jobs = push_doubtful_jobs(p, &p->chunks[i], unanswered);
+        found.chunks += jobs > 0;
+        found.jobs += jobs;
+    }
     return found;
+}
+
+static void push_mark_doubtful(srt_push *p, const srt_push_chunk *chunk)
+{
+    size_t i;
+    for (i = 0; p->outcomes && chunk->doubt != SRT_PUSH_CERTAIN && i < chunk->count; i++)
+        if (push_may_be_written(p, chunk, i))
+            p->outcomes[p->places[chunk->first + i]] = SERIATIM_JOB_UNKNOWN;
 }
 
 /* ": shard 3 (1,000 jobs), shard 4 (400 jobs)" as far as it fits. */
@@ -141,10 +161,10 @@ static size_t push_list_shards(const srt_push *p, int unanswered, char *out, siz
     size_t i;
     for (i = 0; i < p->chunk_count; i++) {
         char text[64], number[32];
-        const srt_push_chunk *chunk = &p->chunks[i];
-        if (!push_is_doubtful(chunk, unanswered))
+        size_t jobs = push_doubtful_jobs(p, &p->chunks[i], unanswered);
+        if (jobs == 0)
             continue;
-        snprintf(text, sizeof text, "%sshard %u (%s jobs)", between, chunk->shard, push_number(number, chunk->count));
+        snprintf(text, sizeof text, "%sshard %u (%s jobs)", between, p->chunks[i].shard, push_number(number, jobs));
         if (at + strlen(text) + 6 > cap)
             return push_append(out, cap, at, ", ...");
         at = push_append(out, cap, at, text);
@@ -185,8 +205,7 @@ void srt_push_on_give_up(seriatim_client *c)
     unanswered = push_count_doubtful(p, 1);
     written = push_count_doubtful(p, 0);
     for (i = 0; i < p->chunk_count; i++)
-        if (p->chunks[i].doubt != SRT_PUSH_CERTAIN)
-            srt_push_mark(p, &p->chunks[i], SERIATIM_JOB_UNKNOWN);
+        push_mark_doubtful(p, &p->chunks[i]);
     if (unanswered.chunks || written.chunks)
         push_fail_unknown(c, unanswered, written);
     else

@@ -159,6 +159,7 @@ void srt_push_on_disconnected(seriatim_client *c)
     for (i = 0; i < p->opened && p->unsure; i++)
         if (p->chunks[i].doubt != SRT_PUSH_CERTAIN && srt_push_send_chunk(c, i) == SERIATIM_OK) {
             p->chunks[i].doubt = SRT_PUSH_CERTAIN;
+            srt_push_mark(p, &p->chunks[i], SERIATIM_JOB_UNWRITTEN); /* the next master may take fewer jobs */
             p->unsure--;
         }
     srt_push_forget_unsure(p);
