@@ -251,6 +251,33 @@ static seriatim_client *client_that_pushes_to_both(size_t first, int how)
     return c;
 }
 
+/* A chunk of more than may be on its way at once, to a shard that is not turned yet. */
+static void test_r_pipe_3_a_queue_goes_on_while_a_large_chunk_of_another_one_waits(void **state)
+{
+    static char payload[30 * 1024];
+    seriatim_client *c = client_of_two(NULL, 1);
+    char id[] = "0";
+    (void)state;
+    memset(payload, '7', sizeof payload - 1);
+    assert_int_equal(seriatim_pipeline_begin(c), SERIATIM_OK);
+    assert_int_equal(seriatim_pipeline_push(c, 0), SERIATIM_OK);
+    for (; *id <= '9'; ++*id)
+        assert_int_equal(add_job(c, id, payload), SERIATIM_OK);
+    assert_int_equal(seriatim_pipeline_push(c, 1), SERIATIM_OK);
+    assert_int_equal(add_jobs(c, 0, 10), SERIATIM_OK);
+    assert_int_equal(seriatim_pipeline_send(c), SERIATIM_OK);
+    sends(c, ":layout");
+    hears_of(c, "$5\r\n2 1 3\r\n");
+    hears_of(c, "$5\r\n2 1 3\r\n");
+    sends(c, "{R/0}");
+    hears_of(c, EARLY);
+    hears_of(c, ADDED);
+    assert_int_equal(srt_client_give_up(c, SERIATIM_TIMEOUT, "late"), SERIATIM_TIMEOUT);
+    assert_result(c, 0, SERIATIM_TIMEOUT);
+    assert_result(c, 1, SERIATIM_OK);
+    seriatim_client_free(c);
+}
+
 static void test_r_pipe_3_replicas_of_a_queue_are_counted_while_another_one_waits(void **state)
 {
     peer *p = new_peer(3);
@@ -469,6 +496,7 @@ int main(void)
         cmocka_unit_test(test_r_pipe_3_what_was_not_answered_is_told_of_each_push),
         cmocka_unit_test(test_one_wait_counts_the_replicas_of_all_queues),
         cmocka_unit_test(test_a_wait_counts_for_a_queue_while_another_one_goes_on),
+        cmocka_unit_test(test_r_pipe_3_a_queue_goes_on_while_a_large_chunk_of_another_one_waits),
         cmocka_unit_test(test_r_pipe_3_replicas_of_a_queue_are_counted_while_another_one_waits),
         cmocka_unit_test(test_r_pipe_3_a_layout_that_changed_is_loaded_while_another_queue_waits),
         cmocka_unit_test(test_r_pipe_3_an_early_request_is_repeated_while_another_queue_waits),

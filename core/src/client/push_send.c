@@ -3,7 +3,7 @@
 
 #include <stdio.h>
 
-/* more makes others wait and sends no faster; one chunk may be larger */
+/* more makes others wait and sends no faster; one chunk of a queue may be larger */
 #define PUSH_FLYING_BYTES ((size_t)256 * 1024)
 
 /* The key under which a shard remembers what this client pushed last. */
@@ -140,14 +140,16 @@ static int push_begin_chunk(seriatim_client *c, size_t i)
     return c->push->chunks[i].step == SRT_PUSH_ASK ? srt_push_send_ids(c, i) : srt_push_send_chunk(c, i);
 }
 
-/* Begins further shards, as many as fit into what may fly at once. */
+/*
+ * Begins further shards, as many as fit into what may fly at once. A queue of which nothing flies begins one in any
+ * case: what flies of other queues may wait for a master that is away.
+ */
 int srt_push_open_shards(seriatim_client *c)
 {
     srt_push *p = c->push;
     int status = SERIATIM_OK;
-    while (
-        status == SERIATIM_OK && p->opened < p->chunk_count &&
-        (p->elsewhere + p->flying == 0 || p->elsewhere + p->flying + p->chunks[p->opened].bytes <= PUSH_FLYING_BYTES)) {
+    while (status == SERIATIM_OK && p->opened < p->chunk_count &&
+           (p->flying == 0 || p->elsewhere + p->flying + p->chunks[p->opened].bytes <= PUSH_FLYING_BYTES)) {
         size_t first = p->opened;
         while (p->opened < p->chunk_count && p->chunks[p->opened].shard == p->chunks[first].shard)
             p->opened++;
