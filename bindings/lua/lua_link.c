@@ -446,7 +446,8 @@ static lua_State *main_coroutine(lua_State *L)
 
 /*
  * Moves a hook that was set in the main coroutine since `before` was its hook to L, the coroutine that waits. Left
- * there, it would be called when the main coroutine runs again, after the wait.
+ * there, it would be called when the main coroutine runs again, after the wait. That of a traceback stays, because the
+ * hook that it puts back is the main coroutine's.
  */
 static void link_move_hook(lua_State *L, lua_State *from, lua_Hook before)
 {
@@ -454,6 +455,10 @@ static void link_move_hook(lua_State *L, lua_State *from, lua_Hook before)
     int mask = lua_gethookmask(from), count = lua_gethookcount(from);
     if (from == L || !hook || hook == before)
         return;
+    if (slu_thread_traces(hook)) {
+        slu_thread_answer(L);
+        return;
+    }
     lua_sethook(from, NULL, 0, 0);
     lua_sethook(L, hook, mask, count);
 }

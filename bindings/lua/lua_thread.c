@@ -126,6 +126,11 @@ static void trace_hook(lua_State *L, lua_Debug *ar)
     slu_thread_answer(L);
 }
 
+int slu_thread_traces(lua_Hook hook)
+{
+    return hook == trace_hook;
+}
+
 /* A second signal may come before trace_hook was called. */
 static void trace_keep_hook(slu_thread *t)
 {

@@ -137,6 +137,8 @@ struct srt_json_reader *slu_json_reader(lua_State *L);
 
 /* Where somebody asked this thread for its traceback, gives it. */
 void slu_thread_answer(lua_State *L);
+/* Is it the hook that gives this thread's traceback, and puts back the one that was there before? */
+int slu_thread_traces(lua_Hook hook);
 
 /* The number of the signal that is named there; raises where there is none. */
 int slu_signal_number(lua_State *L, int at);

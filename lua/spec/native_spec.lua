@@ -966,6 +966,41 @@ describe("a thread", function()
     assert.same({ n = 2, true, nil }, { n = 2, thread:join(60) })
   end)
 
+  if _VERSION == "Lua 5.4" then -- where each coroutine has a hook of its own
+    it("keeps the debug hooks of its coroutines when one of them waits and it gives its backtrace", function()
+      local frozen = RedisServer.start()
+      frozen:signal "STOP"
+      local thread = assert(native.thread([[
+        local native = require "seriatim.native"
+        local counted = { main = 0, other = 0 }
+        local function count(name)
+          return function() counted[name] = counted[name] + 1 end
+        end
+        local function goes_on(name)
+          local before = counted[name]
+          for i = 1, 10000 do
+            tostring(i)
+          end
+          assert(counted[name] > before, name)
+        end
+        debug.sethook(count "main", "", 100)
+        coroutine.wrap(function(url)
+          debug.sethook(count "other", "", 100)
+          local link = assert(native.link(url, "seriatim", "hooked", 0))
+          assert(link:nodes())
+          link:drive(2)
+          goes_on "other"
+        end)(...)
+        goes_on "main"
+      ]], "=hooked", frozen.url))
+      local gave = pcall(eventually, function() return thread:traceback(1):find("in drive", 1, true) end, 20)
+      local ended = { n = 2, thread:join(60) }
+      frozen:signal "CONT"
+      frozen:remove()
+      assert.same({ { n = 2, true, nil }, true }, { ended, gave })
+    end)
+  end
+
   it("frees and reuses values of every size without mixing them", function()
     local thread = assert(native.thread([[
       local kept = {}
