@@ -46,7 +46,7 @@ function servers.new(options)
   local self = setmetatable({ application = options.application, environment = options.environment }, Server)
   self.is_restricted = options.queues ~= nil
   self.threads_count = options.threads and validate.integer("threads", options.threads, 1, 10000) or settings.threads_per_node
-  self.workers = workers.chosen(nil, options.queues)
+  self.chosen = workers.chosen(nil, options.queues)
   self.id, self.pid = node.new_id(), native.getpid()
   self.threads, self.next_pulse, self.stop_requested = {}, 0, false
   return self
@@ -76,8 +76,7 @@ function Server:start(before)
   for _, hook in ipairs(settings.on_server_init.functions) do
     hook()
   end
-  local chosen = self.workers
-  self.workers = workers.with_added(chosen, self.is_restricted) -- on_server_init may have given handlers of events
+  self.workers = workers.with_added(self.chosen, self.is_restricted) -- on_server_init may have given handlers of events
   local splitter, scheduler = node.check_hooks()
   self.private = redis_url.is_none()
   self.url = errors.must(redis_url.resolve())
@@ -85,7 +84,7 @@ function Server:start(before)
   self.shards_count = #shards
   health.check(self.url)
   self.before_claims = before
-  self:start_runner(chosen, splitters.groups(splitter, shards, self.threads_count), node.scheduler_number(scheduler))
+  self:start_runner(splitters.groups(splitter, shards, self.threads_count), node.scheduler_number(scheduler))
   local text = "node %s with %d threads runs %s on %s"
   log.info("start", text:format(self.id, #self.threads, node.queue_names(self.workers), self.redacted_url))
   return self
@@ -101,10 +100,10 @@ function Server:look_up_shards()
   return looked and shards or error(shards, 0)
 end
 
----chosen: the workers that the threads' states have, too. Of the others they learn from the runner, to which served_by tells them.
-function Server:start_runner(chosen, groups, scheduler)
+---The threads' states have the chosen workers, too. Of the others they learn from the runner, to which served_by tells them.
+function Server:start_runner(groups, scheduler)
   self.runner = self:native_runner(groups and #groups or self.threads_count, scheduler)
-  local by_number = node.add_workers(self.runner, chosen)
+  local by_number = node.add_workers(self.runner, self.chosen)
   self.queues = {}
   for number, worker in pairs(by_number) do
     self.queues[number] = worker.queue_name

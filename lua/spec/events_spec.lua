@@ -307,6 +307,38 @@ describe("events", function()
     assert.equal(0, server:stop())
   end)
 
+  it("runs handlers that on_server_init adds also where a server did not start at first", function()
+    shell:write("app.lua", command.APP .. 'seriatim.worker { name = "Other", perform = function() end }')
+    shell:write("program.lua", ([[
+      local seriatim = require "seriatim"
+      require("seriatim.server.application").load("./app.lua")
+      local server = require("seriatim.server").new { application = "./app.lua", threads = 1 }
+      local given = false
+      seriatim.on_server_init(function()
+        given = given or seriatim.events("shop"):on("Late", function(event)
+          local trace = assert(io.open(os.getenv("TRACE"), "a"))
+          trace:write("late " .. event .. "\n")
+          trace:close()
+          return true
+        end)
+      end)
+      seriatim.redis = "redis://127.0.0.1:%s"
+      print((pcall(server.start, server)))
+      seriatim.redis = os.getenv("REDIS_URL")
+      server:start()
+      local ends = os.time() + 60
+      repeat
+        server:keep(0.1)
+      until server.failure or os.time() > ends or io.open(os.getenv("TRACE"))
+      print(server.failure, server:stop(30))
+    ]]):format(redis.free_port()))
+    assert(events:enqueue("Late", { id = 1, event = "event" }))
+    local script = shell:line({}):gsub("'[^']*seriatim%-lua'", "program.lua")
+    local output = command.output_of(("( %s ) 2> %s/err"):format(script, shell.folder))
+    assert.equal("false\nnil\ttrue\n", output)
+    traced("late event")
+  end)
+
   it("runs only the types of the queues that a server was told", function()
     local server = serve(ORDERS .. [[
       events:on("Paid", function(event) note("paid " .. event) return true end)
