@@ -140,7 +140,7 @@ static int client_answers(lua_State *L)
     return 1;
 }
 
-/* client:held_up(): kind and message of why a cluster's requests are sent again; nil: they are not */
+/* client:held_up(): kind and message of why requests are sent again; nil: they are not */
 static int client_held_up(lua_State *L)
 {
     slu_link *self = client_of(L);
@@ -281,6 +281,14 @@ static int client_sleeps(lua_State *L)
     return 1;
 }
 
+/* client:repeats(): does it sleep before it sends again what shards could not take yet? */
+static int client_repeats(lua_State *L)
+{
+    slu_link *self = client_of(L);
+    lua_pushboolean(L, self && srt_client_repeats(self->client));
+    return 1;
+}
+
 static int client_wake(lua_State *L)
 {
     slu_link *self = client_of(L);
@@ -408,6 +416,7 @@ void slu_open_client(lua_State *L)
                                        {"limit", client_limit},
                                        {"tell_left", client_tell_left},
                                        {"sleeps", client_sleeps},
+                                       {"repeats", client_repeats},
                                        {"wake", client_wake},
                                        {"tell_spent", client_tell_spent},
                                        {"channels", client_channels},

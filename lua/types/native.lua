@@ -183,7 +183,7 @@ function client:master(place) end
 function client:left(master) end
 ---@return integer  how many answers operations have got
 function client:answers() end
----Kind and message of why requests to a cluster are sent again; nil: they are not.
+---Kind and message of why requests are sent again; nil: they are not.
 function client:held_up() end
 ---user, password: or nil. fresh false: a kept-alive connection whose handshake was made before.
 function client:connected(user, password, database, fresh, master) end
@@ -204,6 +204,9 @@ function client:tell_left(ms) end
 ---Milliseconds for which a pop that waits sleeps; nil: nothing sleeps. Meanwhile there is nothing to send, and no answer comes.
 ---@return integer?
 function client:sleeps() end
+---Does it sleep before it sends again what shards could not take yet? That may last for ever, so no limit begins again.
+---@return boolean
+function client:repeats() end
 ---Ends the sleep: its time is over, or a message came on one of the channels.
 function client:wake() end
 ---Milliseconds since the operation was begun, before each input and wake of a pop that waits.

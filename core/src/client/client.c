@@ -433,7 +433,9 @@ static int client_take(seriatim_client *c, srt_request *r, const srt_reply *repl
         srt_client_take_absence(c, r, reply, error);
     } else if (srt_client_is_early(c, r, error)) {
         srt_client_keep_early(c, r);
-        c->early_at = c->begun;
+        srt_fail(&c->cluster.last, SERIATIM_TIMEOUT,
+                 "timed out: a shard does not have the new layout of its queue yet; start a server of the queue, or "
+                 "run seriatim reshard again");
         client_settle(c);
         return SERIATIM_OK;
     } else if (srt_client_take_elsewhere(c, r, error)) {

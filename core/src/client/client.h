@@ -221,7 +221,6 @@ struct seriatim_client {
         *early; /* requests to shards that were not turned to their layout yet: they are sent again as they are */
     size_t early_count;  /* among `asked` */
     int64_t early_ms;    /* spent_ms when the first of them was refused */
-    uint64_t early_at;   /* `begun` when a shard was last found that was not turned; 0: none was */
     srt_request *absent; /* calls for ids that are not in their old shard, until a replica of that knows it */
     int64_t absences;    /* counts them: an answer that says whether a replica knows it names its call by this number */
     srt_listener listener;

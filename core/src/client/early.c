@@ -42,6 +42,11 @@ static srt_request *early_take(seriatim_client *c)
     return r;
 }
 
+int srt_client_repeats(const seriatim_client *c)
+{
+    return c->early != NULL;
+}
+
 void srt_client_send_early(seriatim_client *c)
 {
     srt_request *r;

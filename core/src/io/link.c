@@ -240,11 +240,8 @@ static void link_check_limits(seriatim_link *link)
         srt_transport_expire(first->transport);
         srt_link_connect_error(link, first, &why);
     } else if (why.status == SERIATIM_OK) {
-        if (link->client->early_at == link->client->begun)
-            srt_fail(&why, SERIATIM_TIMEOUT,
-                     "a shard does not have the new layout of its queue yet: start a server of the queue, or run "
-                     "seriatim reshard again");
-        else
+        why = cl->last;
+        if (why.status == SERIATIM_OK)
             srt_fail(&why, SERIATIM_TIMEOUT, "waiting for an answer from %.180s: timed out", link->text.data);
         if (!first || first->phase != LINK_UP)
             srt_connect_error(&why, SERIATIM_TIMEOUT, link->text.data, "timed out", link->from.data);
@@ -304,7 +301,7 @@ static void link_hear_anew(seriatim_link *link, int64_t now)
  */
 static void link_sleep(seriatim_link *link)
 {
-    int64_t now = srt_clock_ms(), began = link->client->early ? link->began_ms : 0;
+    int64_t now = srt_clock_ms(), began = srt_client_repeats(link->client) ? link->began_ms : 0;
     if (!link->asleep_ms)
         link->asleep_ms = now;
     link->client->spent_ms = now - link->first_ms;

@@ -118,7 +118,7 @@ struct srt_cluster {
     uint32_t jitter;                              /* of the delays; the host may set it */
     void (*on_drop)(void *host, srt_redis *peer); /* the peer goes: it has no connection, and p->io is to be freed */
     void *host;
-    seriatim_error last; /* why requests were last delayed, or the map did not come */
+    seriatim_error last; /* why requests were last delayed or sent again, or the map did not come */
 };
 
 enum { SRT_ROUTE_KEY, SRT_ROUTE_ANY, SRT_ROUTE_PEER, SRT_ROUTE_CONNECTION, SRT_ROUTE_MAP /* its own */ };

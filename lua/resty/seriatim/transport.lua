@@ -320,6 +320,9 @@ function Transport:step(sock, output, run)
   sock:settimeouts(socket.CONNECT_MS, socket.SILENCE_MS, math.max(math.min(socket.SILENCE_MS, self:patience(run)), 1))
   local data, err = sock:receiveany(READ_BYTES)
   if not data then
+    if err == "timeout" and self:patience(run) < 1 then
+      self:give_up(run) -- the limit says nothing of this connection, so what is known from before is the reason
+    end
     return self:broken(err)
   end
   client:tell_left(run.ends - native.now_ms())
@@ -386,8 +389,11 @@ function Transport:rest(run, asleep_ms)
   self.is_heard = is_heard
   self.client:listens(is_heard)
   self.client:tell_spent(native.now_ms() - run.first)
+  local repeats = self.client:repeats()
   self.client:wake()
-  run.began = native.now_ms()
+  if not repeats then
+    run.began = native.now_ms()
+  end
 end
 
 -- ---- the other methods that the pool calls

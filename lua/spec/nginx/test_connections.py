@@ -1,7 +1,8 @@
-"""Connections of a real nginx: to a Redis that refuses writes, and by a sentinel with old news."""
+"""Connections of a real nginx: to a Redis that refuses writes, by a sentinel with old news, and while shards lack their layout."""
 
 from __future__ import annotations
 
+import http.client
 import socket
 import threading
 import time
@@ -9,7 +10,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from conftest import Nginx, Redis, free_ports, wait_until
+import redis
+from conftest import PATIENCE, Nginx, Redis, free_ports, wait_until
 
 
 def test_a_redis_that_refuses_writes_is_connected_ever_less_often(folder: Path, server: Redis) -> None:
@@ -84,3 +86,23 @@ def test_another_sentinel_is_asked_if_the_first_goes_on_naming_a_replica(folder:
     finally:
         replica.remove()
         master.remove()
+
+
+def shards_without_layout(client: redis.Redis) -> None:
+    """Queue Away gets a new layout, as by one who dies before any shard has it. No server of the queue lives."""
+    generation, shards, *_ = str(client.get("seriatim:{Away}:layout")).split(" ")
+    client.set("seriatim:{Away}:layout", f"{int(generation) + 1} {int(shards) + 1} 4 {shards} {int(shards) + 1}")
+
+
+def test_a_call_ends_where_a_shard_never_gets_its_new_layout(nginx: Nginx, server: Redis) -> None:
+    assert nginx.get("/push_to", queue="Away", id="x", payload="0") == (200, "ok")
+    shards_without_layout(server.client)
+    connection = http.client.HTTPConnection("127.0.0.1", nginx.port, timeout=PATIENCE)
+    headers = {"Content-Type": "application/json", "Sec-Fetch-Site": "same-origin"}
+    began = time.monotonic()
+    connection.request("POST", "/seriatim/api/web/Away/perform_all_jobs_now", "{}", headers)
+    answer = connection.getresponse()
+    text = answer.read().decode()
+    connection.close()
+    assert (answer.status, "does not have the new layout of its queue yet" in text) == (503, True), text
+    assert 4 < time.monotonic() - began < 20

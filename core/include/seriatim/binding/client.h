@@ -66,6 +66,11 @@ int srt_client_status(const seriatim_client *client);
 int64_t srt_client_sleeps(const seriatim_client *client);
 /* Ends the sleep, if the operation sleeps: it asks again, or ends. */
 void srt_client_wake(seriatim_client *client);
+/*
+ * 1: it sleeps before it sends requests again that shards could not take yet. That may last for ever, so the time that
+ * the host allows without an answer does not begin again.
+ */
+int srt_client_repeats(const seriatim_client *client);
 /* Sets the milliseconds since the operation was begun. To be called before each input and wake of a pop that waits. */
 void srt_client_tell_spent(seriatim_client *client, int64_t spent_ms);
 /*
