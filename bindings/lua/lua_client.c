@@ -289,6 +289,14 @@ static int client_repeats(lua_State *L)
     return 1;
 }
 
+/* client:keeps(): is it a push that keeps its connections while it sleeps, because replicas are counted on them? */
+static int client_keeps(lua_State *L)
+{
+    slu_link *self = client_of(L);
+    lua_pushboolean(L, self && srt_client_keeps(self->client));
+    return 1;
+}
+
 static int client_wake(lua_State *L)
 {
     slu_link *self = client_of(L);
@@ -417,6 +425,7 @@ void slu_open_client(lua_State *L)
                                        {"tell_left", client_tell_left},
                                        {"sleeps", client_sleeps},
                                        {"repeats", client_repeats},
+                                       {"keeps", client_keeps},
                                        {"wake", client_wake},
                                        {"tell_spent", client_tell_spent},
                                        {"channels", client_channels},

@@ -117,13 +117,13 @@ static const char *id_of(int is_a)
     return id;
 }
 
-/* A push of jobs with these ids that one replica is to have; the second may be NULL. */
-static void begin_replicated(seriatim_client *c, const char *first, const char *second)
+/* A push of jobs with these ids that this number of replicas is to have; the second may be NULL. */
+static void begin_push(seriatim_client *c, int replicas, const char *first, const char *second)
 {
     const char *const given[] = {first, second};
     size_t i;
     assert_int_equal(seriatim_push_begin(c, 0), SERIATIM_OK);
-    assert_int_equal(seriatim_push_replicas(c, 1, 0.25), SERIATIM_OK);
+    assert_int_equal(seriatim_push_replicas(c, replicas, 0.25), SERIATIM_OK);
     for (i = 0; i < 2 && given[i]; i++) {
         seriatim_job job;
         seriatim_job_init(&job);
@@ -137,7 +137,7 @@ static void begin_replicated(seriatim_client *c, const char *first, const char *
 }
 
 /* It has sent a job to each of the two masters. */
-static seriatim_client *client_that_pushes(srt_client_master_view *a, srt_client_master_view *b)
+static seriatim_client *client_that_pushes(int replicas, srt_client_master_view *a, srt_client_master_view *b)
 {
     static const unsigned char random[16] = {1};
     seriatim_queue_settings settings;
@@ -152,7 +152,7 @@ static seriatim_client *client_that_pushes(srt_client_master_view *a, srt_client
     settings.shards_count = 8;
     assert_int_equal(seriatim_client_queue(c, &settings, &queue), SERIATIM_OK);
     assert_int_equal(srt_client_seed(c, "A", 1), SERIATIM_OK);
-    begin_replicated(c, id_of(1), id_of(0));
+    begin_push(c, replicas, id_of(1), id_of(0));
     srt_client_tick(c, 1000);
     assert_int_equal(srt_client_master(c, 0, a), 1);
     assert_int_equal(srt_client_master_connected(c, a->number, NULL, NULL), SERIATIM_OK);
@@ -170,14 +170,14 @@ static seriatim_client *client_that_pushes(srt_client_master_view *a, srt_client
 static void test_a_push_waits_for_no_replicas_of_what_an_earlier_one_has_written(void **state)
 {
     srt_client_master_view a, b;
-    seriatim_client *c = client_that_pushes(&a, &b);
+    seriatim_client *c = client_that_pushes(1, &a, &b);
     (void)state;
     hears(c, a.number, "$5\r\n1 1 0\r\n");
     assert_int_equal(srt_client_give_up(c, SERIATIM_TIMEOUT, "timed out"), SERIATIM_UNKNOWN_OUTCOME);
 
     assert_int_equal(srt_client_master_connected(c, a.number, NULL, NULL), SERIATIM_OK);
     assert_int_equal(srt_client_master_connected(c, b.number, NULL, NULL), SERIATIM_OK);
-    begin_replicated(c, id_of(0), NULL);
+    begin_push(c, 1, id_of(0), NULL);
     assert_true(sends(c, b.number, "text"));
     hears(c, b.number, "$5\r\n1 1 0\r\n");
     assert_false(sends(c, a.number, "WAIT"));
@@ -191,11 +191,13 @@ static void test_a_push_waits_for_no_replicas_of_what_an_earlier_one_has_written
 static void test_a_push_that_waits_for_replicas_keeps_its_connections_while_it_sleeps(void **state)
 {
     srt_client_master_view a, b;
-    seriatim_client *c = client_that_pushes(&a, &b);
+    seriatim_client *c = client_that_pushes(1, &a, &b);
     (void)state;
     hears(c, a.number, "$5\r\n1 1 0\r\n");
     hears(c, b.number, "-GENERATION 1\r\n"); /* a shard that was not turned yet */
     assert_true(srt_client_sleeps(c) >= 0);
+    assert_true(srt_client_repeats(c));
+    assert_true(srt_client_keeps(c));
     assert_false(srt_client_master_left(c, a.number));
     srt_client_master_disconnected(c, a.number);
     assert_int_equal(srt_client_master_connected_again(c, a.number), SERIATIM_OK);
@@ -205,11 +207,32 @@ static void test_a_push_that_waits_for_replicas_keeps_its_connections_while_it_s
     seriatim_client_free(c);
 }
 
+/* Where nothing depends on a connection, it can be used by others, and need not be made anew every few milliseconds. */
+static void test_a_push_without_replicas_gives_its_connections_back_while_it_sleeps(void **state)
+{
+    srt_client_master_view a, b;
+    seriatim_client *c = client_that_pushes(0, &a, &b);
+    (void)state;
+    hears(c, a.number, "$5\r\n1 1 0\r\n");
+    hears(c, b.number, "-GENERATION 1\r\n");
+    assert_true(srt_client_sleeps(c) >= 0);
+    assert_false(srt_client_keeps(c));
+    assert_true(srt_client_master_left(c, a.number));
+    assert_true(srt_client_master_left(c, b.number));
+    srt_client_wake(c);
+    assert_int_equal(srt_client_master_connected_again(c, b.number), SERIATIM_OK);
+    assert_true(sends(c, b.number, "text"));
+    hears(c, b.number, "$5\r\n1 1 0\r\n");
+    assert_int_equal(srt_client_status(c), SERIATIM_OK);
+    assert_int_equal(seriatim_push_result(c).added, 2);
+    seriatim_client_free(c);
+}
+
 /* What was written on the other connection stays so, and its replicas are counted there. */
 static void test_a_lost_connection_repeats_nothing_that_was_written_on_another(void **state)
 {
     srt_client_master_view a, b;
-    seriatim_client *c = client_that_pushes(&a, &b);
+    seriatim_client *c = client_that_pushes(1, &a, &b);
     (void)state;
     hears(c, a.number, "$5\r\n1 1 0\r\n");
     srt_client_master_disconnected(c, b.number);
@@ -234,6 +257,7 @@ int main(void)
         cmocka_unit_test(test_what_held_up_an_earlier_operation_is_forgotten),
         cmocka_unit_test(test_a_push_waits_for_no_replicas_of_what_an_earlier_one_has_written),
         cmocka_unit_test(test_a_push_that_waits_for_replicas_keeps_its_connections_while_it_sleeps),
+        cmocka_unit_test(test_a_push_without_replicas_gives_its_connections_back_while_it_sleeps),
         cmocka_unit_test(test_a_lost_connection_repeats_nothing_that_was_written_on_another),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

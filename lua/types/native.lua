@@ -207,6 +207,9 @@ function client:sleeps() end
 ---Does it sleep before it sends again what shards could not take yet? That may last for ever, so no limit begins again.
 ---@return boolean
 function client:repeats() end
+---Is it a push that keeps its connections while it sleeps, because replicas are counted on them?
+---@return boolean
+function client:keeps() end
 ---Ends the sleep: its time is over, or a message came on one of the channels.
 function client:wake() end
 ---Milliseconds since the operation was begun, before each input and wake of a pop that waits.

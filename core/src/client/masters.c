@@ -52,11 +52,21 @@ void srt_client_master_disconnected(seriatim_client *c, unsigned number)
         srt_client_peer_disconnected(c, p);
 }
 
+int srt_client_keeps(const seriatim_client *c)
+{
+    size_t i;
+    if (c->status != SERIATIM_AGAIN || !c->operation->limited)
+        return 0;
+    for (i = 0; i < c->cluster.peer_count; i++)
+        if (c->cluster.peers[i]->mark) /* it has said that an id is not there, which its replicas are to know */
+            return 1;
+    return c->push->replicas > 0;
+}
+
 int srt_client_master_left(seriatim_client *c, unsigned number)
 {
     srt_redis *p = masters_find(c, number);
-    int pushes = c->status == SERIATIM_AGAIN && c->operation->limited; /* its replicas are counted on this connection */
-    return p && !pushes && srt_redis_leave(p);
+    return p && !srt_client_keeps(c) && srt_redis_leave(p);
 }
 
 void srt_client_master_output(const seriatim_client *c, unsigned number, const char **data, size_t *len)

@@ -189,7 +189,7 @@ function Exchange:finish()
   end
 end
 
----Goes on with the transport's operation until it has ended or sleeps.
+---Goes on with the transport's operation until it has ended or leaves its connections.
 ---@param transport seriatim.CosocketTransport
 ---@param run table  of the transport
 ---@param pool table  options of nginx's pool of idle connections; each master has one of its own
@@ -197,9 +197,12 @@ function masters.exchange(transport, run, pool)
   local client = transport.client
   local self = setmetatable({ transport = transport, client = client, run = run, pool = pool, ways = {}, looks = 0 }, Exchange)
   run.answers = client:answers()
-  while transport:under_way() and not client:sleeps() and not transport:drop_if_left() do
+  while transport:under_way() and not transport:leaves() and not transport:drop_if_left() do
+    local asleep_ms = client:sleeps()
     if transport:patience(run) < 1 then
       transport:give_up(run)
+    elseif asleep_ms then
+      transport:rest(run, asleep_ms)
     else
       self:round()
     end

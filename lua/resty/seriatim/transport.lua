@@ -293,14 +293,26 @@ function Transport:drop_if_left()
   return true
 end
 
----Until the operation has ended or sleeps, or with kind and message: why the connection must be closed.
+---Does it sleep without its connections?
+function Transport:leaves()
+  return self.client:sleeps() and not self.client:keeps()
+end
+
+---Until the operation has ended or leaves the connection, or with kind and message: why that must be closed.
 function Transport:exchange(sock, run)
   local client = self.client
-  while self:under_way() and not client:sleeps() do
+  while self:under_way() and not self:leaves() do
     if self:drop_if_left() then
       return LEFT
     end
-    local kind, message = self:step(sock, client:output(), run)
+    local asleep_ms, kind, message = client:sleeps(), nil, nil
+    if not asleep_ms then
+      kind, message = self:step(sock, client:output(), run)
+    elseif self:patience(run) < 1 then
+      self:give_up(run)
+    else
+      self:rest(run, asleep_ms)
+    end
     if kind then
       return kind, message
     end
@@ -370,7 +382,7 @@ function Transport:wake_when_left(waiter)
   end
 end
 
----Waits without a connection until a message comes or the time is over, then asks again. Once Redis has confirmed the channels it
+---Waits until a message comes or the time is over, then asks again. Once Redis has confirmed the channels it
 ---asks at once, because an id may have become due before. A queue that was made meanwhile has new channels.
 function Transport:rest(run, asleep_ms)
   local names, was_heard = self.client:channels(), self.is_heard

@@ -217,7 +217,9 @@ end
 ---Pushes to a queue that this nginx does not serve.
 function app.push_to()
   local arguments = ngx.req.get_uri_args()
-  said(seriatim.push(seriatim.worker { name = arguments.queue }, { { id = arguments.id, payload = arguments.payload } }))
+  local replicas = tonumber(arguments.replicas)
+  local options = replicas and { wait_replicas = replicas, wait_timeout = 1 }
+  said(seriatim.push(seriatim.worker { name = arguments.queue }, { { id = arguments.id, payload = arguments.payload } }, options))
 end
 
 ---Pushes to two queues in one block, with a turn of the other light threads in it; says what the futures have.

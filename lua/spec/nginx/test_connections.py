@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import redis
-from conftest import PATIENCE, Nginx, Redis, free_ports, wait_until
+from conftest import PATIENCE, Cluster, Nginx, Redis, free_ports, wait_until
 
 
 def test_a_redis_that_refuses_writes_is_connected_ever_less_often(folder: Path, server: Redis) -> None:
@@ -106,3 +106,34 @@ def test_a_call_ends_where_a_shard_never_gets_its_new_layout(nginx: Nginx, serve
     connection.close()
     assert (answer.status, "does not have the new layout of its queue yet" in text) == (503, True), text
     assert 4 < time.monotonic() - began < 20
+
+
+def check_waiting_pushes(folder: Path, journal: Redis, url: str, servers: list[Redis], client: redis.Redis) -> None:
+    """Pushes to shards that lack their layout make few connections, and leave good ones to others."""
+    nginx = Nginx(folder, journal, {"redis": url, "push_timeout": "2", "processes": "1"}).start()
+
+    def connections() -> int:
+        return sum(int(each.client.info("stats")["total_connections_received"]) for each in servers)
+
+    try:
+        assert nginx.get("/push_to", queue="Away", id="x", payload="0") == (200, "ok")
+        shards_without_layout(client)
+        nginx.end()
+        nginx.start()  # it knows no layout yet
+        for replicas in ("0", "1"):
+            before = connections()
+            assert nginx.get("/push_to", queue="Away", id="x", payload="1", replicas=replicas)[0] == 503
+            assert connections() - before < 20, replicas
+            assert nginx.get("/push_to", queue="Other", id="x", payload="2") == (200, "ok")
+    finally:
+        nginx.end()
+
+
+def test_a_push_keeps_its_connection_while_a_shard_lacks_its_layout(folder: Path, server: Redis) -> None:
+    check_waiting_pushes(folder, server, server.url, [server], server.client)
+
+
+def test_a_push_to_a_cluster_keeps_its_connections_while_a_shard_lacks_its_layout(folder: Path, server: Redis, cluster: Cluster) -> None:
+    url = f"redis+cluster://127.0.0.1:{cluster.ports[0]}"
+    with redis.RedisCluster("127.0.0.1", cluster.ports[0], decode_responses=True) as client:
+        check_waiting_pushes(folder, server, url, cluster.masters, client)

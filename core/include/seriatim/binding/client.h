@@ -53,7 +53,7 @@ int srt_client_status(const seriatim_client *client);
 
 /*
  * A pop that waits sleeps between its questions. Meanwhile it has nothing to send, no answer comes, and the host may
- * use the connection for something else:
+ * use the connection for something else, unless srt_client_keeps:
  *
  *     while (srt_client_sleeps(client) >= 0) {
  *         // wait for this time, or until a message comes on one of the channels
@@ -71,6 +71,11 @@ void srt_client_wake(seriatim_client *client);
  * the host allows without an answer does not begin again.
  */
 int srt_client_repeats(const seriatim_client *client);
+/*
+ * 1: the operation under way is a push that counts replicas. They are counted on the connections that it wrote on, so
+ * it keeps them while it sleeps.
+ */
+int srt_client_keeps(const seriatim_client *client);
 /* Sets the milliseconds since the operation was begun. To be called before each input and wake of a pop that waits. */
 void srt_client_tell_spent(seriatim_client *client, int64_t spent_ms);
 /*
@@ -142,8 +147,8 @@ int srt_client_master_connected_again(seriatim_client *client, unsigned number);
 /* It has ended, or could not be made. */
 void srt_client_master_disconnected(seriatim_client *client, unsigned number);
 /*
- * The host gives the connection to others. 1: it is not the client's any more. 0: an answer is owed on it, a push that
- * sleeps needs it, or it is to be closed, so it must be closed.
+ * The host gives the connection to others. 1: it is not the client's any more. 0: an answer is owed on it,
+ * srt_client_keeps, or it is to be closed, so it must be closed.
  */
 int srt_client_master_left(seriatim_client *client, unsigned number);
 void srt_client_master_output(const seriatim_client *client, unsigned number, const char **data, size_t *len);
