@@ -155,6 +155,40 @@ static void test_tryagain_delays_the_request_and_keeps_the_connection(void **sta
     assert_int_equal(cl.map, SRT_MAP_FRESH);
 }
 
+static srt_request *hurry(void)
+{
+    srt_request *r = cluster_get(LOW, 1);
+    r->hurries = 1;
+    assert_int_equal(srt_cluster_send(&cl, r), SERIATIM_OK);
+    cluster_sends("A");
+    return r;
+}
+
+static void test_a_request_that_hurries_does_not_wait_for_a_slot_that_moves(void **state)
+{
+    srt_request *r;
+    (void)state;
+    hurry();
+    cluster_answers("A", "-TRYAGAIN x\r\n", 1);
+    r = hurry(); /* it waits for all else */
+    cluster_swallows("A", "-CLUSTERDOWN x\r\n");
+    assert_int_equal(cl.delayed.count, 1);
+    assert_false(r->gave_up);
+}
+
+/* The answer of that sending has to come, whenever the slot can be asked again. */
+static void test_a_request_that_hurries_waits_once_it_may_have_been_executed(void **state)
+{
+    srt_request *r = hurry();
+    (void)state;
+    srt_redis_disconnected(&cl, peer_at("A"));
+    cluster_connect("A");
+    cluster_sends("A");
+    cluster_swallows("A", "-TRYAGAIN x\r\n");
+    assert_int_equal(cl.delayed.count, 1);
+    assert_false(r->gave_up);
+}
+
 static void test_later_requests_overtake_only_one_that_is_delayed(void **state)
 {
     (void)state;
@@ -378,6 +412,8 @@ int main(void)
         T(test_ask_sends_asking_before_the_request_and_leaves_the_map),
         T(test_ask_s_target_that_does_not_know_the_script_gets_asking_again),
         T(test_tryagain_delays_the_request_and_keeps_the_connection),
+        T(test_a_request_that_hurries_does_not_wait_for_a_slot_that_moves),
+        T(test_a_request_that_hurries_waits_once_it_may_have_been_executed),
         T(test_later_requests_overtake_only_one_that_is_delayed),
         T(test_clusterdown_delays_the_request_and_doubts_the_map),
         T(test_readonly_delays_the_request_and_doubts_the_map),

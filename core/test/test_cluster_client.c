@@ -290,86 +290,6 @@ static void test_health_is_that_of_all_masters(void **state)
     seriatim_link_free(link);
 }
 
-/* ---- Pull ------------------------------------------------------------------------------------ */
-
-static void begin_pop(seriatim_link *link, double wait)
-{
-    static const size_t queue = 0;
-    seriatim_pop pop;
-    seriatim_pop_init(&pop);
-    pop.queues = &queue;
-    pop.queue_count = 1;
-    pop.wait = wait;
-    assert_int_equal(seriatim_pop_begin(seriatim_link_client(link), &pop), SERIATIM_OK);
-}
-
-static void acknowledge(seriatim_link *link)
-{
-    seriatim_client *c = seriatim_link_client(link);
-    seriatim_popped_outcome outcome;
-    char token[SERIATIM_TOKEN];
-    seriatim_text text = seriatim_pop_result(c)->token;
-    memset(&outcome, 0, sizeof outcome);
-    outcome.kind = SERIATIM_POPPED_ACK;
-    memcpy(token, text.data, text.len);
-    text.data = token;
-    finish(link, seriatim_popped_begin(c, text, &outcome));
-}
-
-static void test_all_ids_are_popped_from_all_masters(void **state)
-{
-    seriatim_link *link = open_queue("popped");
-    int i;
-    (void)state;
-    link_push_jobs(link, "a", 0, JOBS, 1 << 30);
-    for (i = 0; i < JOBS; i++) {
-        begin_pop(link, 0);
-        assert_non_null(seriatim_pop_result(finish(link, SERIATIM_OK)));
-        acknowledge(link);
-        if (i == JOBS / 2) /* the shard of the next ids has moved */
-            cluster_move_slot(&cluster, cluster_slot(&cluster, "{popped/3}"),
-                              (cluster_master_of(&cluster, cluster_slot(&cluster, "{popped/3}")) + 1) %
-                                  CLUSTER_MASTERS);
-    }
-    begin_pop(link, 0);
-    assert_null(seriatim_pop_result(finish(link, SERIATIM_OK)));
-    assert_int_equal(findings_of(link, 0), 0);
-    seriatim_link_free(link);
-}
-
-/* Ids of each master wake it: the messages reach it wherever it listens. */
-static void test_a_pop_that_waits_is_woken_by_a_push_to_any_master(void **state)
-{
-    seriatim_link *popper = open_queue("woken"), *pusher = open_queue("woken");
-    int i, seen = 0;
-    (void)state;
-    link_push_jobs(pusher, "a", 0, 1, 1);
-    begin_pop(popper, 0);
-    finish(popper, SERIATIM_OK);
-    acknowledge(popper);
-    for (i = 1; i <= 12; i++) {
-        double began;
-        int status = SERIATIM_AGAIN;
-        begin_pop(popper, 20);
-        began = wall_clock_ms();
-        while (wall_clock_ms() - began < 300 && status == SERIATIM_AGAIN) { /* it sleeps */
-            status = seriatim_link_step(popper);
-            if (seriatim_link_timeout_ms(popper) > 50)
-                break;
-            seriatim_link_wait(popper);
-        }
-        assert_int_equal(status, SERIATIM_AGAIN);
-        link_push_jobs(pusher, "b", i, 1, 1 << 30);
-        began = wall_clock_ms();
-        assert_non_null(seriatim_pop_result(finish(popper, SERIATIM_OK)));
-        seen += wall_clock_ms() - began < 6000; /* without a message it looks again after 10 s */
-        acknowledge(popper);
-    }
-    assert_int_equal(seen, 12);
-    seriatim_link_free(popper);
-    seriatim_link_free(pusher);
-}
-
 /* ---- Pipelines and sets ---------------------------------------------------------------------- */
 
 static void add_queue(seriatim_link *link, const char *name, size_t *number)
@@ -515,8 +435,6 @@ int main(void)
         cmocka_unit_test(test_the_names_of_queues_are_found_on_all_masters),
         cmocka_unit_test(test_check_finds_stray_keys_on_all_masters),
         cmocka_unit_test(test_health_is_that_of_all_masters),
-        cmocka_unit_test(test_all_ids_are_popped_from_all_masters),
-        cmocka_unit_test(test_a_pop_that_waits_is_woken_by_a_push_to_any_master),
         cmocka_unit_test(test_a_pipeline_waits_for_the_replicas_of_each_master),
         cmocka_unit_test(test_sets_of_all_masters_in_one_trip),
         cmocka_unit_test(test_pushes_while_a_slot_moves_to_and_fro_lose_and_tear_nothing),

@@ -80,6 +80,34 @@ static void test_r_pop_7_new_clients_begin_at_different_shards(void **state)
     close_queue(&f);
 }
 
+/* Each round ends with an error, which says what is wrong there. */
+static void test_r_pop_21_a_shard_that_fails_pops_leaves_the_others_to_later_ones(void **state)
+{
+    fixture f = open_queue(5, "merge");
+    int i, taken = 0, failed = 0, others = 0;
+    char id[16];
+    (void)state;
+    push_to(&f, f.queue, "a", 40);
+    for (i = 0; i < 40; i++) {
+        snprintf(id, sizeof id, "a%d", i);
+        others += seriatim_shard_of(id, strlen(id), 5) != 2;
+    }
+    number("RENAME seriatim:{Q/2}:due kept");
+    number("SET seriatim:{Q/2}:due x");
+    for (i = 0; i < 200 && taken < others; i++) {
+        seriatim_pop one = plainly(&f, 0);
+        int status = seriatim_pop_begin(f.client, &one);
+        status = status == SERIATIM_OK ? drive(f.link) : status;
+        failed += status != SERIATIM_OK;
+        taken += status == SERIATIM_OK;
+    }
+    assert_int_equal(taken, others);
+    assert_true(failed > 0 && failed < 40);
+    number("DEL seriatim:{Q/2}:due");
+    number("RENAME kept seriatim:{Q/2}:due");
+    close_queue(&f);
+}
+
 static void test_r_pop_8_queues_with_weights_take_turns(void **state)
 {
     static const int64_t weights[] = {5, 1, 1};
@@ -446,6 +474,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_r_pop_7_the_queues_go_in_the_order_named),
         cmocka_unit_test(test_r_pop_7_new_clients_begin_at_different_shards),
+        cmocka_unit_test(test_r_pop_21_a_shard_that_fails_pops_leaves_the_others_to_later_ones),
         cmocka_unit_test(test_r_pop_8_queues_with_weights_take_turns),
         cmocka_unit_test(test_r_pop_8_clients_that_share_turns_take_them_together),
         cmocka_unit_test(test_r_pop_7_the_oldest_due_id_of_a_shard_comes_first),

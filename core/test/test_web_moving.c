@@ -28,6 +28,7 @@
 
 typedef struct answer {
     int status;
+    int wait_ms;
     double took_ms;
     char moving[64]; /* the header; empty: there is none */
     char body[1 << 16];
@@ -38,6 +39,10 @@ static int slot; /* of the shard that has id-0 */
 static unsigned shard;
 static size_t from, to;
 static int lost; /* jobs in that shard */
+static struct {
+    int host_waits;
+    int64_t waited_ms;
+} pop_of; /* how the host lets a pop wait */
 
 static const char *header_of(const seriatim_web_response *response, const char *name)
 {
@@ -55,10 +60,15 @@ static const answer *ask_method(const char *method, const char *path, const char
     const char *query = strchr(path, '?');
     seriatim_client *c = seriatim_link_client(link_);
     const seriatim_web_response *response;
+    seriatim_web_settings settings;
     seriatim_web_request request;
     double began = wall_clock_ms();
     int status;
+    memset(&settings, 0, sizeof settings);
+    settings.consume = 1;
     memset(&request, 0, sizeof request);
+    request.host_waits = pop_of.host_waits;
+    request.waited_ms = pop_of.waited_ms;
     request.method = method;
     request.path.data = path;
     request.path.len = query ? (size_t)(query - path) : strlen(path);
@@ -73,12 +83,13 @@ static const answer *ask_method(const char *method, const char *path, const char
     request.host.data = "127.0.0.1";
     request.host.len = strlen(request.host.data);
     request.role = SERIATIM_WEB_ADMIN;
-    status = seriatim_web_begin(c, NULL, &request);
+    status = seriatim_web_begin(c, &settings, &request);
     if (status == SERIATIM_OK)
         status = link_drive(link_);
     response = seriatim_web_answer(c, status, NULL);
     a.took_ms = wall_clock_ms() - began;
     a.status = response->status;
+    a.wait_ms = response->wait_ms;
     snprintf(a.moving, sizeof a.moving, "%s", header_of(response, HEADER));
     snprintf(a.body, sizeof a.body, "%.*s", (int)response->body.len, response->body.data);
     return &a;
@@ -236,6 +247,44 @@ static void test_r_cluster_13_the_error_of_a_change_names_the_slot_that_it_waite
     assert_int_equal(ask_method("POST", "/api/web/shown/park", "{\"ids\":[\"id-0\"]}")->status, 200);
 }
 
+static const answer *pop_over_http(int host_waits, int64_t waited_ms)
+{
+    const answer *a;
+    pop_of.host_waits = host_waits;
+    pop_of.waited_ms = waited_ms;
+    a = ask_method("POST", "/api/v1/consume/pop", "{\"queues\":[\"shown\"],\"ttr\":0,\"wait\":1}");
+    pop_of.host_waits = 0;
+    pop_of.waited_ms = 0;
+    return a;
+}
+
+/* A host that waits itself is told to ask again, and its thread is free meanwhile. */
+static void test_r_cluster_13_a_consumer_gets_ids_of_other_shards_and_then_the_name_of_the_slot(void **state)
+{
+    char expected[64];
+    const answer *a;
+    int i;
+    (void)state;
+    begin_half_move(1);
+    snprintf(expected, sizeof expected, "Redis is moving slot %d", slot);
+    for (i = 0; i < JOBS - lost; i++)
+        assert_int_equal(pop_over_http(i % 2, 0)->status, 200);
+    a = pop_over_http(1, 2000);
+    assert_int_equal(a->status, 204);
+    assert_in_range(a->wait_ms, 1, 100);
+    a = pop_over_http(1, 4500);
+    if (a->status != 503 || !strstr(a->body, expected))
+        fail_msg("%d: %s", a->status, a->body);
+    a = pop_over_http(0, 0);
+    if (a->status != 503 || !strstr(a->body, expected))
+        fail_msg("%d: %s", a->status, a->body);
+    assert_true(a->took_ms > 4000);
+    cluster_end_move(&cluster, slot, from, to);
+    for (i = 0; pop_over_http(1, 0)->status == 200;)
+        i++;
+    assert_in_range(i, lost - 1, lost); /* another test has parked id-0 */
+}
+
 /* Two measurements of a queue, as a server writes them. */
 static void write_history(const char *queue)
 {
@@ -335,6 +384,7 @@ int main(void)
         cmocka_unit_test(test_r_cluster_13_the_page_of_an_id_in_a_moving_slot_says_why_it_is_not_shown),
         cmocka_unit_test(test_r_cluster_13_the_error_of_a_change_names_the_slot_that_it_waited_for),
         cmocka_unit_test(test_r_cluster_13_a_master_that_answers_late_hides_no_figures_of_others),
+        cmocka_unit_test(test_r_cluster_13_a_consumer_gets_ids_of_other_shards_and_then_the_name_of_the_slot),
     };
     if (getenv("ONLY"))
         cmocka_set_test_filter(getenv("ONLY"));

@@ -402,15 +402,10 @@ static void client_take_answer(seriatim_client *c, srt_request *r, const srt_rep
         c->operation->on_reply(c, r, reply);
 }
 
-int srt_client_gave_up(const seriatim_client *c, const srt_request *r)
-{
-    return c->cluster.many && r->slot >= 0 && srt_cluster_given_up(&c->cluster, r->slot) == r->slot;
-}
-
 /* What Redis says of a request whose slot moves and was given up, in words that name it. */
-static int client_name_moving_slot(const seriatim_client *c, const srt_request *r, seriatim_error *error)
+static int client_name_moving_slot(const srt_request *r, seriatim_error *error)
 {
-    if ((error->status != SERIATIM_LOADING && error->status != SERIATIM_SERVER) || !srt_client_gave_up(c, r))
+    if (!r->gave_up)
         return 0;
     client_fail_moving(error, SERIATIM_LOADING, r->slot);
     return 1;
@@ -422,7 +417,7 @@ static int client_take(seriatim_client *c, srt_request *r, const srt_reply *repl
     const srt_token *root = &reply->tokens[0];
     srt_error_clear(error);
     srt_reply_status(root, error);
-    if (!client_name_moving_slot(c, r, error) && srt_client_must_pause(error->status, error->message))
+    if (!client_name_moving_slot(r, error) && srt_client_must_pause(error->status, error->message))
         return client_pause(c, r, error);
     if (r->kind == SRT_CLIENT_LAYOUT && error->status == SERIATIM_OK && c->failed == SERIATIM_OK) {
         if (client_take_layout(c, r, reply) == SERIATIM_AGAIN) {

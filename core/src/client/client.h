@@ -294,8 +294,6 @@ int srt_queue_moves_id(const srt_queue *queue, const char *id, size_t len);
  * operation.
  */
 int srt_client_send(seriatim_client *c, srt_request *request);
-/* Of a request that is refused: its slot moves, and patience for it has ended (srt_cluster_set_patience). */
-int srt_client_gave_up(const seriatim_client *c, const srt_request *request);
 /* Goes on with another queue: `send` is called for it, at once or when its layout is known. */
 int srt_client_turn_to(seriatim_client *c, size_t queue);
 /*

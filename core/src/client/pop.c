@@ -13,6 +13,7 @@
 #define POP_POLL_MS 100                 /* without a subscription a waiting pop asks again after this time */
 #define POP_RECHECK_MS 10000            /* with a subscription, because a message may be lost */
 #define POP_UNKNOWN_MS 1000             /* after this time the layout of a queue that does not exist is read again */
+#define POP_MISSED_MS 30000             /* how long a pop lasts at least if it could not ask every shard */
 #define POP_BYTES ((size_t)1024 * 1024) /* payloads and contexts of a delivery that has more than one payload */
 
 enum { POP_SLICE = 1 }; /* the kind of a request; 0: pop.lua */
@@ -30,6 +31,9 @@ typedef struct pop_state {
     int repeat;      /* the next call is of this shard, and has the number of the last one */
     int64_t next_ms; /* until something may be due */
     int found;
+    int host_waits;      /* as srt_pop_begin says */
+    int missed;          /* a shard could not be asked since the first queue was last begun with, ... */
+    seriatim_error miss; /* ... which is why */
     seriatim_popped result;
     srt_record record; /* of the popped id; more of its payloads may be on their way */
     size_t bytes;      /* of these payloads with their contexts */
@@ -106,6 +110,7 @@ static int pop_ask(seriatim_client *c, pop_state *p, const srt_queue *queue)
     r = srt_pop_request(c, queue, p->shard, srt_script_pop);
     if (!r)
         return SERIATIM_NOMEM;
+    r->hurries = !p->repeat; /* one that is repeated may have taken an id already */
     srt_request_int(r, p->ttr_us);
     srt_request_int(r, p->most);
     srt_request_text(r, c->listener.subscribed ? "1" : "0");
@@ -137,13 +142,31 @@ static int64_t least(int64_t a, int64_t b)
     return a < b ? a : b;
 }
 
+/*
+ * The time is over, and no shard that could be asked has a due id: goes on asking all of them for as long as other
+ * operations wait for a slot that moves, and then says what was wrong.
+ */
+static int pop_outstay(seriatim_client *c, pop_state *p)
+{
+    int64_t left = (c->limit_ms ? c->limit_ms : POP_MISSED_MS) - c->spent_ms;
+    if (p->host_waits)
+        return SERIATIM_OK;
+    if (left > 0) {
+        srt_client_sleep(c, least(least(left, POP_POLL_MS), p->next_ms));
+        return SERIATIM_OK;
+    }
+    c->error = p->miss;
+    c->waited_for_slot = 1;
+    return srt_client_fail(c, c->error.status);
+}
+
 /* No queue has a due id: ends, or sleeps until one may be due. */
 static int pop_rest(seriatim_client *c, pop_state *p)
 {
     int64_t left = p->wait_ms - c->spent_ms, most;
     size_t i;
     if (left <= 0)
-        return SERIATIM_OK;
+        return p->missed ? pop_outstay(c, p) : SERIATIM_OK;
     for (i = 0; i < p->queue_count; i++)
         if (srt_listener_add(c, srt_client_queue_at(c, p->queues[i])) != SERIATIM_OK)
             return srt_operator_nomem(c);
@@ -163,6 +186,7 @@ static int pop_on_awake(seriatim_client *c)
 {
     pop_state *p = c->state;
     p->at = 0;
+    p->missed = 0;
     p->next_ms = INT64_MAX;
     return srt_client_turn_to(c, p->queues[0]);
 }
@@ -243,6 +267,14 @@ static srt_pop_token pop_token(const pop_state *p, const srt_queue *queue)
     return token;
 }
 
+/* The next pop begins behind the shard that was asked last. */
+static void pop_pass(const pop_state *p, srt_queue *queue)
+{
+    unsigned count = srt_queue_addressed(queue);
+    if (count)
+        queue->pop_shard = (queue->pop_shard + p->asked + 1) % count;
+}
+
 /* All payloads of the delivery are here. */
 static int pop_finish(seriatim_client *c, pop_state *p, srt_queue *queue)
 {
@@ -257,7 +289,7 @@ static int pop_finish(seriatim_client *c, pop_state *p, srt_queue *queue)
     if (p->ttr_us && !p->result.token.data)
         return srt_operator_nomem(c);
     p->found = 1;
-    queue->pop_shard = (queue->pop_shard + p->asked + 1) % srt_queue_addressed(queue);
+    pop_pass(p, queue);
     if (p->weights)
         srt_turns_take(c->turns, p->turns, p->weights, p->queue_count, p->at);
     return SERIATIM_OK;
@@ -289,13 +321,38 @@ static int pop_take_slice(seriatim_client *c, pop_state *p, srt_queue *queue, co
     return !pop_limit(p, before) && p->record.count < p->total ? pop_ask_slice(c, p, queue) : pop_finish(c, p, queue);
 }
 
-/* The run ended before all its payloads were read: the pop begins anew. */
+/* Nothing is to be taken from this shard for `ms`: asks the next one. */
+static int pop_go_on(seriatim_client *c, pop_state *p, const srt_queue *queue, int64_t ms)
+{
+    p->next_ms = least(p->next_ms, ms);
+    p->again = 0;
+    return ++p->asked < srt_queue_addressed(queue) ? pop_ask(c, p, queue) : pop_next_queue(c, p);
+}
+
+/*
+ * Of a slice: the run ended before all its payloads were read, and the pop begins anew. A shard whose slot moves is
+ * passed over. What is wrong with another one may last: the next pop must not begin with it again.
+ */
 static int pop_on_refused(seriatim_client *c, srt_request *r, const seriatim_error *error)
 {
+    pop_state *p = c->state;
+    srt_queue *queue = c->registry.queues[c->queue];
     if (r->kind == POP_SLICE && error->status == SERIATIM_STALE)
-        return pop_ask(c, c->state, c->registry.queues[c->queue]);
+        return pop_ask(c, p, queue);
+    if (r->gave_up) {
+        p->missed = 1;
+        p->miss = *error;
+        return pop_go_on(c, p, queue, POP_POLL_MS);
+    }
+    pop_pass(p, queue);
     c->error = *error;
     return srt_client_fail(c, error->status);
+}
+
+/* A shard that does not answer may not do so for long. */
+static void pop_on_give_up(seriatim_client *c)
+{
+    pop_pass(c->state, c->registry.queues[c->queue]);
 }
 
 /*
@@ -332,9 +389,7 @@ static int pop_on_reply(seriatim_client *c, srt_request *r, const srt_reply *rep
     if (next == 0 && ++p->again < POP_AGAIN)
         return pop_ask(c, p, queue);
     next = next == 0 ? POP_POLL_MS : next >= SRT_FOREVER ? INT64_MAX : (next - srt_token_int(&at[0]) + 999) / 1000;
-    p->next_ms = least(p->next_ms, next);
-    p->again = 0;
-    return ++p->asked < srt_queue_addressed(queue) ? pop_ask(c, p, queue) : pop_next_queue(c, p);
+    return pop_go_on(c, p, queue, next);
 }
 
 /* ---- The public part ----------------------------------------------------------------------- */
@@ -401,7 +456,7 @@ void seriatim_client_share_turns(seriatim_client *c, seriatim_turns *turns)
     c->turns = turns;
 }
 
-int seriatim_pop_begin(seriatim_client *c, const seriatim_pop *pop)
+int srt_pop_begin(seriatim_client *c, const seriatim_pop *pop, int host_waits)
 {
     static const srt_operation operation = {.rereads = 1,
                                             .send = pop_send,
@@ -409,6 +464,7 @@ int seriatim_pop_begin(seriatim_client *c, const seriatim_pop *pop)
                                             .on_refused = pop_on_refused,
                                             .on_stale = pop_on_stale,
                                             .on_awake = pop_on_awake,
+                                            .on_give_up = pop_on_give_up,
                                             .release = pop_release};
     int status = srt_client_begin(c);
     if (status == SERIATIM_OK)
@@ -424,7 +480,19 @@ int seriatim_pop_begin(seriatim_client *c, const seriatim_pop *pop)
         c->state = NULL;
         return status;
     }
+    ((pop_state *)c->state)->host_waits = host_waits;
     return srt_client_start(c, &operation, ((pop_state *)c->state)->queues[0]);
+}
+
+int seriatim_pop_begin(seriatim_client *c, const seriatim_pop *pop)
+{
+    return srt_pop_begin(c, pop, 0);
+}
+
+const seriatim_error *srt_pop_miss(const seriatim_client *c)
+{
+    const pop_state *p = c->state;
+    return p->missed ? &p->miss : NULL;
 }
 
 int srt_client_channels(const seriatim_client *c, srt_bytes *names)

@@ -21,6 +21,13 @@ seriatim_text srt_pop_token_write(srt_arena *arena, const srt_pop_token *token);
 int srt_pop_token_read(srt_pop_token *token, srt_arena *arena, seriatim_text text);
 
 /*
+ * seriatim_pop_begin. host_waits: the host asks again as long as it has time, so the pop also ends without an error if
+ * nothing is due where it could ask, and srt_pop_miss says why it could not ask everywhere; NULL: it could.
+ */
+int srt_pop_begin(seriatim_client *c, const seriatim_pop *pop, int host_waits);
+const seriatim_error *srt_pop_miss(const seriatim_client *c);
+
+/*
  * Starts a script on the shard's keys and the key of what this client did last, with generation, c->sequence, fold and
  * history_per_id. The caller counts c->sequence up, except to repeat a request that Redis may have executed: the shard
  * answers the same number as before. NULL: out of memory, which is already a failure of the operation.

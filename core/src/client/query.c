@@ -214,7 +214,7 @@ static int query_on_reply(seriatim_client *c, srt_request *r, const srt_reply *r
 static int query_on_refused(seriatim_client *c, srt_request *r, const seriatim_error *error)
 {
     query_state *q = c->state;
-    if (srt_query_is_fetch(q) || !srt_client_gave_up(c, r)) {
+    if (srt_query_is_fetch(q) || !r->gave_up) {
         c->error = *error;
         return srt_client_fail(c, error->status);
     }

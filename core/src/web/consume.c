@@ -104,15 +104,23 @@ static int consume_pop_begin(seriatim_client *c, const srt_web *w, const srt_con
     pop.wait = w->host_waits || left < 0 ? 0 : left;
     pop.ttr = of->ttr;
     pop.max = of->max;
-    return seriatim_pop_begin(c, &pop);
+    return srt_pop_begin(c, &pop, w->host_waits > 0);
 }
 
-/* Nothing was due. A host that waits itself is told for how long. */
-static void consume_pop_take_nothing(srt_web *w, const srt_consume *of)
+/*
+ * Nothing was due. A host that waits itself is told for how long, also beyond the pop's time if a shard could not be
+ * asked: that is an error once it has lasted as long as a web request waits for Redis.
+ */
+static void consume_pop_take_nothing(srt_web *w, const srt_consume *of, const seriatim_error *miss)
 {
-    int64_t left = (int64_t)(of->wait * 1000 + 0.5) - w->waited_ms;
+    int64_t wait = (int64_t)(of->wait * 1000 + 0.5);
+    int64_t left = (miss && wait < SRT_WEB_LIMIT_MS ? SRT_WEB_LIMIT_MS : wait) - w->waited_ms;
     int64_t pause = CONSUME_PAUSE_MS_EACH * (w->host_waits < CONSUME_WAITING ? w->host_waits : CONSUME_WAITING);
     pause = pause < CONSUME_PAUSE_MS ? CONSUME_PAUSE_MS : pause;
+    if (miss && left <= 0) {
+        srt_web_refuse(w, 503, "%s", miss->message);
+        return;
+    }
     w->status = 204;
     if (w->host_waits && left > 0)
         w->wait_ms = (int)(left < pause ? left : pause);
@@ -136,7 +144,7 @@ int srt_web_consume_pop_next(seriatim_client *c, srt_web *w)
         return consume_pop_begin(c, w, of);
     }
     if (!seriatim_pop_result(c))
-        consume_pop_take_nothing(w, of);
+        consume_pop_take_nothing(w, of, srt_pop_miss(c));
     return SRT_WEB_DONE;
 }
 

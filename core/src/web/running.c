@@ -95,7 +95,7 @@ static int running_on_reply(seriatim_client *c, srt_request *r, const srt_reply 
 /* A shard whose slot moves is left out. */
 static int running_on_refused(seriatim_client *c, srt_request *r, const seriatim_error *error)
 {
-    if (srt_client_gave_up(c, r))
+    if (r->gave_up)
         return SERIATIM_OK;
     c->error = *error;
     return srt_client_fail(c, error->status);

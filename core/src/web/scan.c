@@ -423,7 +423,7 @@ static int scan_on_reply(seriatim_client *c, srt_request *r, const srt_reply *re
 static int scan_on_refused(seriatim_client *c, srt_request *r, const seriatim_error *error)
 {
     scan_state *s = c->state;
-    if (!srt_client_gave_up(c, r)) {
+    if (!r->gave_up) {
         c->error = *error;
         return srt_client_fail(c, error->status);
     }

@@ -117,9 +117,14 @@ static int cluster_redirect(srt_cluster *cl, srt_redis *p, srt_request *r, const
     return SERIATIM_OK;
 }
 
-/* Is the slot of this request, which Redis has refused because it moves, not waited for any more? */
+/*
+ * Is the slot of this request, which Redis has refused because it moves, not waited for any more? An earlier sending of
+ * one that hurries may have been executed: that answer is waited for.
+ */
 static int cluster_gives_up(srt_cluster *cl, const srt_request *r)
 {
+    if (r->hurries)
+        return !r->left;
     if (!cl->given_up[r->slot] && r->pause_ms > 0 && cl->now_ms - r->delayed_ms >= cl->patience_ms)
         cl->given_up[r->slot] = 1;
     return cl->given_up[r->slot];
@@ -137,8 +142,10 @@ static int cluster_filter(srt_cluster *cl, srt_redis *p, srt_request *r, const s
         return cluster_redirect(cl, p, r, root->data, 1, error);
     status = srt_reply_status(root, error);
     delays = status == SERIATIM_LOADING || status == SERIATIM_READONLY;
-    if (cl->patience_ms > 0 && r->slot >= 0 && srt_cluster_tells_of_move(root->data))
-        delays = !cluster_gives_up(cl, r);
+    if ((cl->patience_ms > 0 || r->hurries) && r->slot >= 0 && srt_cluster_tells_of_move(root->data)) {
+        r->gave_up = cluster_gives_up(cl, r);
+        delays = !r->gave_up;
+    }
     if (!delays || r->route == SRT_ROUTE_CONNECTION) {
         srt_error_clear(error);
         return SERIATIM_AGAIN;

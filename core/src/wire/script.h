@@ -43,6 +43,8 @@ typedef struct srt_request {
     int64_t due_ms;         /* delayed: when it is sent again */
     int64_t delayed_ms;     /* since when it was delayed for the first time */
     int pause_ms;           /* the last delay; 0: none */
+    int hurries;            /* it does not wait for a slot that moves: Redis' refusal is its answer */
+    int gave_up;            /* that is its answer: its slot moves, and it does not wait (any longer) */
     /* The caller's, to know what was asked. */
     int kind;
     size_t place;
