@@ -47,6 +47,34 @@ describe("consuming through the dashboard", function()
     assert.equal("soon", pop(30):json().id)
   end)
 
+  -- seriatim-lua web serves others meanwhile. PUC 5.1 cannot yield through its pcall.
+  it("lets a pop that waits sleep by a yield", function()
+    local yields, response = 0, nil
+    local waits = coroutine.wrap(function()
+      local sleep = function() assert.equal("awake", coroutine.yield "sleep") end
+      local body = native.dump({ queues = { "Pulled" }, wait = 0.3 }, "body")
+      local headers = { Host = "example.org", ["Content-Type"] = "application/json" }
+      response = app { method = "POST", path = "/jobs/api/v1/consume/pop", headers = headers, body = body, sleep = sleep }
+    end)
+    while not response and waits "awake" == "sleep" do
+      yields = yields + 1
+    end
+    assert.equal(204, response.status)
+    assert.is_true(yields >= 3) -- it asks every 100 ms
+  end)
+
+  it("answers 500 where a pop that waits fails", function()
+    local body = native.dump({ queues = { "Pulled" }, wait = 0.3 }, "body")
+    local headers = { Host = "example.org", ["Content-Type"] = "application/json" }
+    local request = { method = "POST", path = "/jobs/api/v1/consume/pop", headers = headers, body = body }
+    for _ = 1, 3 do -- more often than pops may wait at once
+      request.sleep = function() error "broken" end
+      assert.equal(500, app(request).status)
+    end
+    request.sleep = function() end
+    assert.equal(204, app(request).status)
+  end)
+
   it("is off by default", function()
     app = web.new { prefix = "/jobs" }
     local answer = pop()

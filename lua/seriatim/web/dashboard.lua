@@ -281,6 +281,23 @@ local function wait_by_sleeping(self, request, asked, began, wait_ms)
   return status, headers, body
 end
 
+---What resume returned, once the coroutine has ended. Until then this one yields what that yields.
+local function pass_on(thread, ran, ...)
+  if ran and coroutine.status(thread) ~= "dead" then
+    return pass_on(thread, coroutine.resume(thread, coroutine.yield(...)))
+  end
+  return ran, ...
+end
+
+---pcall of what may yield. PUC 5.1's pcall cannot, so the function has a coroutine of its own there.
+local function guarded(call, ...)
+  if _VERSION ~= "Lua 5.1" or rawget(_G, "jit") then
+    return pcall(call, ...)
+  end
+  local thread = coroutine.create(call)
+  return pass_on(thread, coroutine.resume(thread, ...))
+end
+
 ---Of a pop that found nothing.
 local function poll(self, request, asked, began, wait_ms)
   local place = waiting:take(self.polls)
@@ -291,7 +308,7 @@ local function poll(self, request, asked, began, wait_ms)
   end
   local ran, status, headers, body
   if request.sleep then
-    ran, status, headers, body = pcall(wait_by_sleeping, self, request, asked, began, wait_ms)
+    ran, status, headers, body = guarded(wait_by_sleeping, self, request, asked, began, wait_ms)
   else
     asked.host_waits, asked.waited_ms = 0, math.floor(native.now_ms() - began)
     ran, status, headers, body = pcall(ask, self, asked)
@@ -325,7 +342,7 @@ end
 ---@param request seriatim.WebRequest
 ---@return seriatim.WebResponse
 function Web:call(request)
-  local ran, response = pcall(answer, self, request)
+  local ran, response = guarded(answer, self, request)
   if ran then
     return response
   end
