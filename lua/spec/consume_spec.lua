@@ -75,6 +75,23 @@ describe("consuming through the dashboard", function()
     assert.equal(204, app(request).status)
   end)
 
+  it("R-HTTP-7: lets as many pops of a mount wait as it says, whatever waits in others", function()
+    local other = web.new { prefix = "/other", consume = true, polls = 1 }
+    local body = native.dump({ queues = { "Pulled" }, wait = 0.2 }, "body")
+    local function waiting_pop(mount, prefix, sleep)
+      local headers = { Host = "example.org", ["Content-Type"] = "application/json", ["Sec-Fetch-Site"] = "same-origin" }
+      return mount { method = "POST", path = prefix .. "/api/v1/consume/pop", headers = headers, body = body, sleep = sleep }
+    end
+    local inner
+    local outer = waiting_pop(app, "/jobs", function()
+      inner = inner or waiting_pop(app, "/jobs", function()
+        assert.equal(503, waiting_pop(app, "/jobs", function() end).status)
+        assert.equal(204, waiting_pop(other, "/other", function() end).status)
+      end)
+    end)
+    assert.same({ 204, 204 }, { outer.status, inner.status })
+  end)
+
   it("is off by default", function()
     app = web.new { prefix = "/jobs" }
     local answer = pop()

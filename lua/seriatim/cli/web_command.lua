@@ -165,7 +165,7 @@ function command.serve(fd, changes, consumers, url, namespace, hosts, token, rea
     list[#list + 1] = host
   end
   local app = dashboard.new { hosts = hosts and list or nil, token = token or nil, read_only = read_only, consume = consume, polls = POLLS }
-  dashboard.share_polls(shared_polls)
+  dashboard.share_polls(app, shared_polls)
   local source = native.listener(fd)
   local polls = consume and POLLS or 0
   local to_changes, to_consumers = changes and native.listener(changes), consumers and native.listener(consumers) or nil

@@ -41,7 +41,7 @@ local READ_SECONDS = 5 -- how long an answer waits for Redis; a change goes on w
 ---@field hosts string[]?  the Host fields that are answered, "jobs.example:8080"; without a port: with any. nil: all
 ---@field token string?  then all but the two probes and the page's own files ask for `Authorization: Bearer TOKEN`; 1 to 1,024 bytes
 ---@field consume boolean?  programs push and consume by /api/v1/consume/, with the role "consumer" or "admin"
----@field polls integer?  how many pops may wait at once in this Lua state; more are answered with 503. 2, and 1,000 in nginx
+---@field polls integer?  how many of its pops may wait at once in a Lua state; more are answered with 503. 2, and 1,000 in nginx
 ---@field prefix string?  where it is mounted: "/admin/jobs"; nil: "", and "/seriatim" in nginx
 
 ---@class seriatim.WebRequest
@@ -261,16 +261,26 @@ function dashboard.refusal(status, text, more)
   return { status = status, headers = headers, body = native.dump(body, "error") }
 end
 
-local waiting = native.places() -- of the pops that wait; the garbage collector gives back those of killed requests
+---By the prefix of a mount, which nginx makes anew for each request: of its pops that wait. The garbage collector gives back those
+---of killed requests.
+local places = {}
 
----Counts the pops that wait in this Lua state together with those of others.
+local function places_of(self)
+  local own = places[self.prefix] or native.places()
+  places[self.prefix] = own
+  return own
+end
+
+---Counts the pops of a mount that wait in this Lua state together with those of others.
+---@param mount seriatim.Web
 ---@param shared lightuserdata  what share() of native.places returned in another Lua state, which keeps its places
-function dashboard.share_polls(shared)
-  waiting = native.places(shared)
+function dashboard.share_polls(mount, shared)
+  places[mount.prefix] = native.places(shared)
 end
 
 ---Asks again and again, as often as the core says, until there is something, the pop's time is over or its client has left.
 local function wait_by_sleeping(self, request, asked, began, wait_ms)
+  local waiting = places_of(self)
   local status, headers, body
   repeat
     request.sleep(wait_ms / 1000)
@@ -300,7 +310,7 @@ end
 
 ---Of a pop that found nothing.
 local function poll(self, request, asked, began, wait_ms)
-  local place = waiting:take(self.polls)
+  local place = places_of(self):take(self.polls)
   if not place then
     local busy = dashboard.refusal(503, ("%d pops wait already, as many as this mount lets wait (polls)"):format(self.polls))
     busy.headers["Retry-After"] = "1"

@@ -29,10 +29,10 @@ assert(queue:perform_async(jobs))
 """
 
 
-def consume(nginx: Nginx, name: str, **body: Any) -> tuple[int, Any]:
+def consume(nginx: Nginx, name: str, mount: str = "/consume", **body: Any) -> tuple[int, Any]:
     connection = http.client.HTTPConnection("127.0.0.1", nginx.port, timeout=PATIENCE)
     try:
-        connection.request("POST", f"/consume/api/v1/consume/{name}", json.dumps(body), {"Content-Type": "application/json"})
+        connection.request("POST", f"{mount}/api/v1/consume/{name}", json.dumps(body), {"Content-Type": "application/json"})
         answer = connection.getresponse()
         text = answer.read()
         return answer.status, json.loads(text) if text else answer.headers
@@ -92,6 +92,7 @@ def test_r_http_7_pops_wait_without_blocking_the_worker(queue: Nginx) -> None:
         waiting = [pool.submit(admitted_pop, queue, 30) for _ in range(2)]
         wait_until(lambda: pop(queue, 0.3)[0] == 503, "a third pop to be refused")
         assert queue.get("/ping") == (200, "pong")
+        assert consume(queue, "pop", "/more", queues=["Pulled"], wait=0.3)[0] == 204  # another mount
         assert not any(each.done() for each in waiting)
         push(queue, "late 1", 5)
         push(queue, "late 2", 6)
