@@ -173,9 +173,10 @@ class Browser
     end
   end
 
-  # Until the block gives something true.
+  # Until the block gives something true. It is asked soon again at first and then less often: each look costs the browser work.
   def waited(what, seconds: 60)
     deadline = now + seconds
+    pause = 0.03
     loop do
       found = begin
         yield
@@ -187,7 +188,8 @@ class Browser
 
       raise "no #{what} within #{seconds} s, but:\n#{url}\n#{page_text[0, 1500]}\n#{harm.join("\n")} #{@last&.message}" if now > deadline
 
-      sleep 0.03
+      sleep pause
+      pause = [pause * 1.4, 0.25].min
     end
   end
 
