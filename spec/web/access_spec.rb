@@ -28,7 +28,7 @@ RSpec.describe "the pages, for every reader", mount: House::MOUNTS.keys.first do
             "parked" => ["parked", :queue], "scheduled" => ["scheduled", :queue], "an id" => ["id", :queue, "long"], "a dead id" => ["id", :queue, "o-1"], "running" => ["running", nil], "nodes" => ["nodes", nil],
             "search" => ["search", nil, "o-"], "no page" => ["nonsense", nil] }.freeze
 
-  it "can be reached with the keyboard and pressed with a finger, wide and narrow, light and dark, with rows selected and questions open", limit: 400 do
+  it "can be reached with the keyboard and pressed with a finger, wide and narrow, light and dark, with rows selected and questions open" do
     fill
     found = {}
     look = ->(*what) { faults.then { |all| found[what] = all unless all.empty? } }

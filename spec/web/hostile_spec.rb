@@ -92,7 +92,7 @@ each_mount "hostile texts" do
   # What each page shows, a few pages at a time.
   # @param pages [Array<(String, Hash, String)>] page, parameters, and a text that it is going to show
   def walk(pages)
-    pages.each_slice(12).flat_map { |some| browser.value(WALK, some.map { |page, parameters, text = ""| [site.page(page, **parameters), text] }) }
+    pages.each_slice(4).flat_map { |some| browser.value(WALK, some.map { |page, parameters, text = ""| [site.page(page, **parameters), text] }) }
   end
 
   def wait_for_page = browser.waited("the page") { browser.there?("main h1") && !browser.there?(".skeleton") }

@@ -141,7 +141,7 @@ RSpec.describe "the looks" do
   end
 
   SIZES.each do |width, height|
-    it "fit a screen of #{width} pixels, light and dark, in every language", limit: 600 do
+    it "fit a screen of #{width} pixels, light and dark, in every language" do
       browser.size(width, height)
       pages.each do |name, (page, parameters)|
         open(page, **parameters)

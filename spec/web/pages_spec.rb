@@ -432,7 +432,7 @@ RSpec.describe "the hottest ids", mount: House::MOUNTS.keys.first do
     open("queue", name: queue)
     see("Of a sample of all shards, another one at each look")
     expect(heads.call).to include("Hottest ids of a sample", "How long ids have waited, of a sample")
-    browser.waited("the end of all ids") do
+    browser.waited("the end of all ids", seconds: 300) do # each look reads for a tenth of a second: the slower the machine, the more looks
       more = browser.value("[...document.querySelectorAll('main button')].some((one) => one.textContent === 'Look further' && !one.disabled)")
       browser.press("Look further", within: "main") if more
       heads.call.include?("Hottest ids")

@@ -78,7 +78,8 @@ RSpec.configure do |config|
   config.fail_fast = 3
   config.filter_run_excluding on_other_mounts: true
   config.include Reading
-  config.around { |example| Timeout.timeout(example.metadata.fetch(:limit, 240)) { example.run } }
+  # Far more than an example needs on a slow machine: what is waited for has limits of its own.
+  config.around { |example| Timeout.timeout(example.metadata.fetch(:limit, 1200)) { example.run } }
   config.after(:suite) { House.close }
 end
 

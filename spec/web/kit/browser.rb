@@ -23,7 +23,8 @@ class Browser
       addEventListener("unhandledrejection", (e) => note(`rejection ${e.reason}`));
     })();
   JS
-  private_constant :FLAGS
+  SCRIPT = 300 # seconds that a script may take; chromedriver's own limit of 30 s is too short for a slow machine
+  private_constant :FLAGS, :SCRIPT
 
   class Failed < StandardError; end
 
@@ -219,7 +220,7 @@ class Browser
       sleep 0.02
     end
     @http = Net::HTTP.new("127.0.0.1", port.to_i, nil)
-    @http.read_timeout = 120
+    @http.read_timeout = SCRIPT + 60
     @http.start
   end
 
@@ -237,6 +238,7 @@ class Browser
     flags << "--no-sandbox" if Process.uid.zero?
     wanted = { browserName: "chrome", unhandledPromptBehavior: "ignore", "goog:chromeOptions": { args: flags }, "goog:loggingPrefs": { performance: "ALL" } }
     @session = command(:post, nil, capabilities: { alwaysMatch: wanted }).fetch("sessionId")
+    command(:post, "/timeouts", script: SCRIPT * 1000)
   end
 
   def command(method, path, body = nil)
