@@ -20,6 +20,7 @@ module House
     def live = (@live ||= Live.new([*QUEUES, "Live", *Hostile::TEXTS.map { |text| Hostile.queue(text) }], env: { "THREADS" => "80" })).tap(&:use)
     def consuming = Mounts::CONSUMING.slice(*NAMES)
     def browser = @browser ||= Browser.new
+    def rest = @browser&.visit("about:blank")
     # Threads of an example may be the first to ask for it.
     def mount(name) = LOCK.synchronize { (@mounts ||= {})[name] ||= MOUNTS.fetch(name).new(live.redis) }
 
@@ -80,6 +81,7 @@ RSpec.configure do |config|
   config.include Reading
   # Far more than an example needs on a slow machine: what is waited for has limits of its own.
   config.around { |example| Timeout.timeout(example.metadata.fetch(:limit, 1200)) { example.run } }
+  config.after { House.rest } # else the page goes on asking during examples that need none
   config.after(:suite) { House.close }
 end
 
