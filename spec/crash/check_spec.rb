@@ -90,7 +90,7 @@ RSpec.describe "check" do
     end
   end
 
-  it "F30 keys are evicted at random: no worker crashes, the repaired check is clean, the queue works on", limit: Figures.count(500, 900) do
+  it "F30 keys are evicted at random: no worker crashes, the repaired check is clean, the queue works on", limit: 1500 do
     evicting do |redis|
       kit.queue("Evicted", shards_count: 6, back_off: 0.1, max_retry_count: 3)
       workers = %w[c ruby python lua].map { |language| kit.worker(language, queue: "Evicted", lease: 1) }
@@ -127,7 +127,7 @@ RSpec.describe "check" do
     redis.call("SLOWLOG", "GET", "-1").select { |entry| entry[3][0].upcase.start_with?("EVAL") }.map { |entry| entry[2].to_f / 1000 }.sort
   end
 
-  it "a check of many ids does not hold Redis up", limit: Figures.count(500, 1800) do
+  it "a check of many ids does not hold Redis up", limit: Figures.count(1500, 1800) do
     count = Figures.count(20_000, 1_000_000)
     worker = kit.queue("Many", shards_count: 1)
     (1..count).each_slice(10_000) do |slice|

@@ -33,7 +33,7 @@ RSpec.describe "Jobs and operators" do
   end
 
   Language::ALL.each_key do |language|
-    it "F8 a job that aborts its process reaches the morgue, its neighbours are done and not charged (#{language})", limit: Figures.count(500, 600) do
+    it "F8 a job that aborts its process reaches the morgue, its neighbours are done and not charged (#{language})", limit: 1500 do
       retries = Figures.count(1, 5)
       starts = File.join(kit.folder, "starts")
       kit.queue("Poison", shards_count: 4)
@@ -141,7 +141,7 @@ RSpec.describe "Jobs and operators" do
     expect(lag).to be < 60
   end
 
-  it "F31 four operators run every action that deletes nothing: nothing is lost, no worker exits", limit: Figures.count(500, 900) do
+  it "F31 four operators run every action that deletes nothing: nothing is lost, no worker exits", limit: 1500 do
     ids = (1..60).map(&:to_s)
     pressed = nil
     workers = storm("Lossless", ids) { pressed = press_everywhere("Lossless", LOSSLESS, ids, Figures.count(3, 60)) }
@@ -152,7 +152,7 @@ RSpec.describe "Jobs and operators" do
     Figures.note("F31", "buttons pressed, deleting ones left out", pressed.values.sum)
   end
 
-  it "F31 four operators run every action: no worker exits, what is pushed after the last is done in order", limit: Figures.count(500, 900) do
+  it "F31 four operators run every action: no worker exits, what is pushed after the last is done in order", limit: 1500 do
     ids = (1..60).map(&:to_s)
     pressed = nil
     workers = storm("Buttons", ids) { pressed = press_everywhere("Buttons", BUTTONS, ids, Figures.count(3, 60)) }
@@ -170,7 +170,7 @@ RSpec.describe "Jobs and operators" do
   end
 
   # R-ACTION-10: an action on all jobs spares what is pushed after it began.
-  it "F31 what is pushed while an action deletes all failed jobs survives it", limit: Figures.count(500, 900) do
+  it "F31 what is pushed while an action deletes all failed jobs survives it", limit: 1500 do
     worker = kit.queue("Snapshot", shards_count: 1, fold: "list")
     ids = (1..Figures.count(4_000, 50_000)).to_a
     job = ->(payload) { ids.map { |id| { id: id, payload: payload, retry_count: 1, delay: 600 } } }
@@ -212,7 +212,7 @@ RSpec.describe "Jobs and operators" do
 
   def percentile(sorted, share) = sorted[(sorted.size * share).to_i.clamp(0, sorted.size - 1)]
 
-  it "F35 a hot id and a failing one do not slow the others down", limit: Figures.count(500, 900) do
+  it "F35 a hot id and a failing one do not slow the others down", limit: 1500 do
     worker = kit.queue("Fair", shards_count: 4, max_retry_count: 1000, back_off: 0.01)
     kit.worker("ruby", queue: "Fair", threads: 4, lease: 10).wait_until_started
     others = (1..50).map { |number| "other#{number}" }
@@ -250,7 +250,7 @@ RSpec.describe "Jobs and operators" do
     kit.redis.call("SET", "seriatim:{#{queue}}:layout", "#{generation} #{shards} 3")
   end
 
-  it "F34 clients and running servers with an old layout follow the new one, in each language", limit: Figures.count(500, 900) do
+  it "F34 clients and running servers with an old layout follow the new one, in each language", limit: 1500 do
     kit.queue("Layout", shards_count: 5, fold: "list")
     ids = (1..40).map(&:to_s)
     agents = Language::ALL.keys.map do |language|

@@ -10,7 +10,7 @@ RSpec.describe "SIGKILL" do
 
   # Languages by how often they are started.
   WEIGHTS = { "c" => 4, "ruby" => 2, "python" => 2, "lua" => 2 }.flat_map { |language, weight| [language] * weight }.freeze
-  LIMIT = Figures.count(600, 7_200)
+  LIMIT = Figures.count(2_400, 7_200)
   SETTINGS = { batch_size: 2, max_retry_count: 1_000_000, back_off: 0.02 }.freeze
 
   def figures(what, kills, verdict, storm)

@@ -47,7 +47,7 @@ RSpec.describe "poppers" do
     Figures.note("F2", "#{what}: late reports refused, accepted", [verdict.turned_away, verdict.accepted].map(&:size).join(", "))
   end
 
-  it "F1, F2, F3, R-CRASH-8 servers and poppers of all languages are killed and frozen, and web applications restarted", limit: Figures.count(400, 3_600) do
+  it "F1, F2, F3, R-CRASH-8 servers and poppers of all languages are killed and frozen, and web applications restarted", limit: Figures.count(1_500, 3_600) do
     kit.queue("Pulled", **SETTINGS)
     kit.watch_leases
     storm = Storm.new(kit, "Pulled", ids(100))
@@ -66,7 +66,7 @@ RSpec.describe "poppers" do
   end
 
   # Each id is a job of its own, and is done by the first acknowledgement that Redis accepts.
-  it "F1, R-CRASH-9 each of 100 jobs a second is acknowledged once while their poppers are killed", limit: Figures.count(400, 3_600) do
+  it "F1, R-CRASH-9 each of 100 jobs a second is acknowledged once while their poppers are killed", limit: Figures.count(1_500, 3_600) do
     kit.queue("Pulled", **SETTINGS)
     crowd = PopperStorm.new(kit, "Pulled", ttr: 2, kinds: %w[c ruby python asyncio lua], servers: [])
     pushed = 0
@@ -87,7 +87,7 @@ RSpec.describe "poppers" do
     expect(verdict.cut_short).to be_positive
   end
 
-  it "R-DUE-1, R-POP-13 of many ids with times of their own no popper gets one before its time", limit: Figures.count(400, 3_600) do
+  it "R-DUE-1, R-POP-13 of many ids with times of their own no popper gets one before its time", limit: Figures.count(1_500, 3_600) do
     kit.queue("Pulled", **SETTINGS)
     web = kit.web("python", port = RedisServer.free_port)
     poppers = Kit::POPPERS.map { |kind| popper(kind, ttr: 60, url: kind == "http" ? "http://127.0.0.1:#{port}" : kit.redis.url) }
@@ -127,7 +127,7 @@ RSpec.describe "poppers" do
     "#{seconds.size}; #{[0.5, 0.99].map { |part| (seconds[(seconds.size * part).floor] * 1000).round(1) }.join(", ")}"
   end
 
-  it "F5, R-POP-2 poppers and servers that are told to stop under load end what they run", limit: Figures.count(400, 3_600) do
+  it "F5, R-POP-2 poppers and servers that are told to stop under load end what they run", limit: Figures.count(1_500, 3_600) do
     kit.queue("Pulled", **SETTINGS)
     kit.watch_leases
     rounds = Figures.count(3, 60)
@@ -149,7 +149,7 @@ RSpec.describe "poppers" do
     processes.each { |process| expect(process.wait).to eq(0), process.log }
   end
 
-  it "F1 poppers are killed at each of four points", limit: Figures.count(400, 3_600) do
+  it "F1 poppers are killed at each of four points", limit: Figures.count(1_500, 3_600) do
     kit.queue("Pulled", **SETTINGS)
     storm = Storm.new(kit, "Pulled", ids(60))
     storm.during do

@@ -11,7 +11,7 @@ require_relative "kit/sentinel_setup"
 RSpec.describe "A queue that gets another number of shards" do
   include CrashKit
 
-  LIMIT = Figures.count(400, 3_600)
+  LIMIT = Figures.count(1_500, 3_600)
   NUMBERS = Figures.count([16, 3], [16, 3] * 4) # of shards; 5 at first
   LONG = Figures.count(2, 60) # seconds of a run
   PATIENCE = Figures.count(150, 600)

@@ -62,7 +62,7 @@ RSpec.describe "Scheduled payloads" do
     end
   end
 
-  it "F1, R-CRASH-7 servers are killed while payloads arrive, are cancelled, rescheduled, parked and deleted", limit: Figures.count(400, 3_600) do
+  it "F1, R-CRASH-7 servers are killed while payloads arrive, are cancelled, rescheduled, parked and deleted", limit: Figures.count(1_500, 3_600) do
     kit.queue("Storm", **SETTINGS)
     kit.queue("Paused", shards_count: 2, fold: "list")
     kit.watch_leases

@@ -35,6 +35,6 @@ RSpec.configure do |config|
   config.before(:suite) { config.reporter.message("SEED=#{config.seed} plays this again") }
 
   config.around do |example|
-    Timeout.timeout(example.metadata.fetch(:limit, Figures.count(400, 3600))) { example.run }
+    Timeout.timeout(example.metadata.fetch(:limit, Figures.count(1500, 3600))) { example.run }
   end
 end

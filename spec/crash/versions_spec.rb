@@ -38,7 +38,7 @@ RSpec.describe "Versions" do
 
   def program(core) = { worker: CProgram.worker(core), producer: CProgram.producer(core) }
 
-  it "F33 workers and producers of the last version and this one, killed at random, share a queue", limit: Figures.count(500, 1800) do
+  it "F33 workers and producers of the last version and this one, killed at random, share a queue", limit: Figures.count(1500, 1800) do
     versions = [program(known_core), program(CProgram::CORE)]
     kit.queue("Mixed", shards_count: 16, batch_size: 2, max_retry_count: 1_000_000, back_off: 0.02, fold: "list")
     kit.watch_leases
@@ -61,7 +61,7 @@ RSpec.describe "Versions" do
   end
 
   # Without a server of this version the move that the command has begun stays where it is.
-  it "F33, R-RESHARD-9 the last version refuses a queue whose ids move, writes nothing, and goes on when they have moved", limit: 300 do
+  it "F33, R-RESHARD-9 the last version refuses a queue whose ids move, writes nothing, and goes on when they have moved", limit: 1500 do
     old = program(known_core)
     kit.queue("Moved", shards_count: 2, fold: "list")
     push = ->(ids) { kit.producer("c", "Moved", ids, program: old[:producer], count: 3) }
