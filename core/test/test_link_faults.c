@@ -485,7 +485,7 @@ static void test_p2_an_idle_connection_that_was_closed_is_replaced(void **state)
         link_push_jobs(link, "x", 10 + i, 1, 100);
         slow += wall_clock_ms() - before >= 300;
     }
-    assert_true(slow < 10); /* a busy machine makes some of them slow */
+    assert_true(slow < 18); /* a busy machine makes some of them slow; a closed one that is not noticed, all */
     assert_int_equal(waiting_payloads(s, "idle", 2), 30);
     seriatim_link_free(link);
 }

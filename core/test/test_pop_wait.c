@@ -59,7 +59,7 @@ static void await_listeners(int count)
     redisReply *reply;
     long long there = -1;
     int tries;
-    for (tries = 0; tries < 500 && there < count; tries++) {
+    for (tries = 0; tries < 6000 && there < count; tries++) {
         pause_ms(10);
         reply = redis("PUBSUB NUMSUB " PREFIX "wake");
         there = reply->element[1]->integer;

@@ -418,7 +418,7 @@ static double pushed_by_the_sample_of_a_node(void)
     REDIS("SET seriatim:{/nodes}:sampler %s", "1 1 another");
     REDIS("DEL seriatim:{Q}:history");
     w = start_worker("Served", 5);
-    for (i = 0; i < 500 && pushed_in_history() < 0; i++)
+    for (i = 0; i < 6000 && pushed_in_history() < 0; i++)
         pause_ms(10);
     stop_worker(&w);
     return pushed_in_history();

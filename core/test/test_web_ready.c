@@ -81,7 +81,7 @@ static void test_a_redis_that_cannot_save_is_not_ready(void **state)
     assert_int_equal(mkdir(path, 0700), 0); /* in the place of the snapshot */
     REDIS("CONFIG SET save 900%s", " 1");
     REDIS("BGSAVE");
-    for (i = 0; i < 500 && ask("GET", "/readyz", NULL) == 200; i++)
+    for (i = 0; i < 3000 && ask("GET", "/readyz", NULL) == 200; i++)
         pause_ms(20);
     refuses_pushes("Redis cannot write its snapshot or its append-only file");
     assert_int_equal(rmdir(path), 0);
