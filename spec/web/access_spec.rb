@@ -153,7 +153,7 @@ RSpec.describe "the pages, for every reader", mount: House::MOUNTS.keys.first do
 
   it "lead to where a reader signs in when the session has ended" do
     open("")
-    browser.waited("the page") { browser.there?("main h1") }
+    browser.waited("the page and all its answers") { browser.there?("tr.row") && browser.text(".pulse")&.strip == "Live" } # else it never was signed in
     browser.cookie("role", "nobody")
     see("you are not signed in")
     expect(browser.there?("input[type=password]")).to be(false)
