@@ -84,7 +84,8 @@ class Browser
   def page_text = value("document.body.innerText")
 
   # What no page should have done: scripts that ran, violations of the policy, errors.
-  def harm = value('sessionStorage.getItem("trap")')&.lines(chomp: true) || []
+  # On no page, such as about:blank, nothing can be kept.
+  def harm = value('location.origin === "null" ? null : sessionStorage.getItem("trap")')&.lines(chomp: true) || []
 
   # ---- what a reader does: with real events, on what can be seen
 
