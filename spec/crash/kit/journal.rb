@@ -28,6 +28,9 @@ class Journal
   def initialize(path)
     @path = path
     @file = File.open(path, File::WRONLY | File::APPEND | File::CREAT)
+    @lock = Mutex.new
+    @lines = []
+    @read = 0 # bytes of the file that @lines is made from
   end
 
   def write(*words)
@@ -56,9 +59,16 @@ class Journal
     write(kind, Process.pid, queue, id, fence, Journal.now)
   end
 
-  # @return [Array<Line>] so far
+  # @return [Array<Line>] so far. Only what is new is read: those who wait ask often.
   def lines
-    File.foreach(path, chomp: true).filter_map { |text| line(text.split) if text.end_with?(" .") }
+    @lock.synchronize do
+      text = File.binread(path, nil, @read)
+      # The last line may still be written.
+      text = text[0, text.rindex("\n") || 0] unless text.end_with?(" .")
+      @read += text.bytesize
+      text.force_encoding(Encoding::UTF_8).each_line(chomp: true) { |words| @lines << line(words.split) if words.end_with?(" .") }
+      @lines.dup
+    end
   end
 
   # @return [Array<Line>] the last ones

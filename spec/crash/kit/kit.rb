@@ -204,10 +204,12 @@ class Kit
 
   def eventually(seconds = 120, failure = -> { "not within #{seconds} s" })
     deadline = Journal.now + seconds
+    pause = 0.02
     until (result = yield)
       raise failure.call if Journal.now > deadline
 
-      sleep 0.02
+      sleep pause
+      pause = [pause * 1.2, 0.1].min # what is asked, Redis or the journal, has other work to do
     end
     result
   end
