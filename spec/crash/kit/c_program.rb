@@ -3,8 +3,9 @@
 require "digest"
 require "fileutils"
 
-# Compiles the kit's C programs with the core, as one unit, straight with cc. A program stays in tmp/crash under the digest of
-# all that it was made from. CORE names another core than this checkout's.
+# Compiles the kit's C programs with the core, straight with cc. The core is two objects: the one with the texts of the scripts is
+# small, and a mutant of a script needs no other one. Objects and programs stay in tmp/crash under the digest of all that they
+# were made from. CORE names another core than this checkout's.
 module CProgram
   ROOT = File.expand_path("../../..", __dir__)
   CORE = ENV.fetch("CORE", File.join(ROOT, "core"))
@@ -25,27 +26,61 @@ module CProgram
   # @param core [String] the folder of the core, or of a mutant of it
   # @return [String] the program's path
   def build(name, core)
-    units = ["#{KIT}/#{name}.c", "#{KIT}/journal.c", "#{core}/src/all.c"]
-    path = File.join(FOLDER, "#{name}-#{digest(units + Dir["#{KIT}/*.h", "#{core}/{src,include}/**/*.{c,h,inc}"].sort)}")
-    LOCK.synchronize { compile(units, core, path) unless File.exist?(path) }
+    units = ["#{KIT}/#{name}.c", "#{KIT}/journal.c"]
+    LOCK.synchronize do
+      objects = [core_object(core), scripts_object(core)]
+      made(name, digest(units + Dir["#{KIT}/*.h"].sort, *objects)) do |path|
+        compile(core, *units, *objects, "-o", path, *libraries)
+      end
+    end
+  end
+
+  # All but the texts of the scripts: of those it knows their names, and thus their numbers.
+  def core_object(core)
+    texts, files = Dir["#{core}/{src,include}/**/*.{c,h,inc}"].sort.partition { |path| path.end_with?("/wire/scripts.inc") }
+    names = File.read(texts.fetch(0)).scan(/X\((\w+), /).join(" ")
+    object("core", core, digest(files, names)) { |line| !line.end_with?("/script.c\"\n") }
+  end
+
+  def scripts_object(core)
+    files = Dir["#{core}/{src,include}/**/*.{h,inc}"].sort << "#{core}/src/all.c" << "#{core}/src/wire/script.c"
+    object("scripts", core, digest(files)) { |line| line.end_with?("/script.c\"\n") }
+  end
+
+  # Of all.c with those of its units for whose line the block is true.
+  def object(name, core, digest)
+    made("#{name}-object", digest) do |path|
+      File.write("#{path}.c", File.readlines("#{core}/src/all.c").select { |line| !line.match?(/\A#include ".*\.c"/) || yield(line) }.join)
+      compile(core, "-c", "#{path}.c", "-o", "#{path}.o")
+      File.delete("#{path}.c")
+      File.rename("#{path}.o", path)
+    end
+  end
+
+  # @return [String] the path of what the block has made, now or earlier. Another run may make the same at the same time.
+  def made(name, digest)
+    path = File.join(FOLDER, "#{name}-#{digest}")
+    return path if File.exist?(path)
+
+    FileUtils.mkdir_p(FOLDER)
+    yield "#{path}.#{Process.pid}"
+    File.rename("#{path}.#{Process.pid}", path)
     path
   end
 
-  def digest(files)
-    files.each_with_object(Digest::SHA256.new) { |file, digest| digest << File.basename(file) << File.binread(file) }.hexdigest[0, 16]
+  def digest(files, *texts)
+    digest = Digest::SHA256.new
+    files.each { |file| digest << File.basename(file) << File.binread(file) }
+    texts.each { |text| digest << text }
+    digest.hexdigest[0, 16]
   end
 
-  # Another run may build the same at the same time.
-  def compile(units, core, path)
-    FileUtils.mkdir_p(FOLDER)
-    made = "#{path}.#{Process.pid}"
-    command = [ENV.fetch("CC", "cc"), *FLAGS, "-I#{core}/include", "-I#{core}/src", *units, "-o", made, *libraries]
+  def compile(core, *words)
+    command = [ENV.fetch("CC", "cc"), *FLAGS, *libraries.grep(/\A-D/), "-I#{core}/include", "-I#{core}/src", *words]
     system(*command) or raise "#{command.join(" ")} failed"
-    File.rename(made, path)
   end
 
   def libraries
-    tls = system("pkg-config", "--exists", "openssl")
-    [*(%w[-DSERIATIM_WITH_OPENSSL -lssl -lcrypto] if tls), "-lhiredis", "-lpthread", "-lm"]
+    @libraries ||= [*(%w[-DSERIATIM_WITH_OPENSSL -lssl -lcrypto] if system("pkg-config", "--exists", "openssl")), "-lhiredis", "-lpthread", "-lm"]
   end
 end

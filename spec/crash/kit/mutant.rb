@@ -15,7 +15,7 @@ module Mutant
       core = File.join(folder, "core")
       FileUtils.cp_r(CProgram::CORE, core)
       edits.each { |file, pairs| edit(File.join(core, file), pairs) }
-      embed(folder)
+      embed(folder) if edits.any? { |file, _| file.start_with?("scripts/") }
       CProgram.build(program, core)
     end
   end
