@@ -174,6 +174,30 @@ double wall_clock_ms(void)
     return (double)now.tv_sec * 1e3 + (double)now.tv_usec / 1e3;
 }
 
+seriatim_client *link_finish(seriatim_link *link, int begun)
+{
+    int status = begun == SERIATIM_OK ? link_drive(link) : begun;
+    if (status != SERIATIM_OK)
+        fail_msg("%d: %s", status, link_message(link));
+    return seriatim_link_client(link);
+}
+
+void link_goes_on_for(seriatim_link *link, int ms)
+{
+    double until = wall_clock_ms() + ms;
+    while (wall_clock_ms() < until) {
+        assert_int_equal(seriatim_link_step(link), SERIATIM_AGAIN);
+        seriatim_link_wait(link);
+    }
+}
+
+size_t link_findings(seriatim_link *link, size_t queue)
+{
+    size_t count;
+    seriatim_check_result(link_finish(link, seriatim_check_begin(seriatim_link_client(link), queue, 0)), &count);
+    return count;
+}
+
 int start_link_server(void **state)
 {
     signal(SIGPIPE, SIG_IGN); /* of the proxy */

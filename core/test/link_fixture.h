@@ -25,6 +25,12 @@ long long waiting_payloads(const redis_process *s, const char *queue, unsigned s
 seriatim_link *link_to_queue(const char *url, const char *queue, int64_t shards, const char *fold);
 /* Steps until the operation of the link has ended. Returns its status. */
 int link_drive(seriatim_link *link);
+/* Drives the operation that was begun with this status, until it has succeeded. Returns the client. */
+seriatim_client *link_finish(seriatim_link *link, int begun);
+/* Takes steps of an operation for `ms`; it does not end. */
+void link_goes_on_for(seriatim_link *link, int ms);
+/* How many findings a check of the queue has. */
+size_t link_findings(seriatim_link *link, size_t queue);
 /* The message of the last error. */
 const char *link_message(seriatim_link *link);
 /* Adds a job to the push that was begun. */

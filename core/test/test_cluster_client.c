@@ -23,25 +23,9 @@ static seriatim_link *open_queue(const char *queue)
     return link_to_queue(cluster.url, queue, SHARDS, "list");
 }
 
-/* Drives the operation that was begun with this status. */
-static seriatim_client *finish(seriatim_link *link, int begun)
-{
-    int status = begun == SERIATIM_OK ? link_drive(link) : begun;
-    if (status != SERIATIM_OK)
-        fail_msg("%d: %s", status, link_message(link));
-    return seriatim_link_client(link);
-}
-
 static int64_t length_of(seriatim_link *link)
 {
-    return seriatim_metrics_total(finish(link, seriatim_metrics_begin(seriatim_link_client(link), 0)))->length;
-}
-
-static size_t findings_of(seriatim_link *link, size_t queue)
-{
-    size_t count;
-    seriatim_check_result(finish(link, seriatim_check_begin(seriatim_link_client(link), queue, 0)), &count);
-    return count;
+    return seriatim_metrics_total(link_finish(link, seriatim_metrics_begin(seriatim_link_client(link), 0)))->length;
 }
 
 static size_t found_by_range(seriatim_link *link)
@@ -51,7 +35,8 @@ static size_t found_by_range(seriatim_link *link)
     const seriatim_record *found;
     seriatim_query_init(&query, SERIATIM_RANGE_BY_ID);
     query.limit = 100000;
-    found = seriatim_query_result(finish(link, seriatim_query_begin(seriatim_link_client(link), 0, &query)), &count);
+    found =
+        seriatim_query_result(link_finish(link, seriatim_query_begin(seriatim_link_client(link), 0, &query)), &count);
     for (i = 1; i < count; i++)
         assert_true(strcmp(found[i - 1].id, found[i].id) < 0);
     return count;
@@ -61,7 +46,7 @@ static int64_t act(seriatim_link *link, int kind, const char *id)
 {
     seriatim_text text = {id, id ? strlen(id) : 0};
     return seriatim_action_result(
-        finish(link, seriatim_action_begin(seriatim_link_client(link), 0, kind, &text, id != NULL)));
+        link_finish(link, seriatim_action_begin(seriatim_link_client(link), 0, kind, &text, id != NULL)));
 }
 
 static void test_queries_actions_and_metrics_see_the_shards_of_all_masters(void **state)
@@ -75,9 +60,9 @@ static void test_queries_actions_and_metrics_see_the_shards_of_all_masters(void 
     assert_int_equal(found_by_range(link), JOBS - 1);
     assert_int_equal(act(link, SERIATIM_PAUSE, NULL), SHARDS);
     assert_int_equal(act(link, SERIATIM_RESUME, NULL), SHARDS);
-    assert_int_equal(findings_of(link, 0), 0);
+    assert_int_equal(link_findings(link, 0), 0);
     assert_int_equal(act(link, SERIATIM_DELETE_QUEUE, "seen"), 1);
-    assert_int_equal(findings_of(link, SERIATIM_NO_QUEUE), 0);
+    assert_int_equal(link_findings(link, SERIATIM_NO_QUEUE), 0);
     seriatim_link_free(link);
 }
 
@@ -101,7 +86,7 @@ static void test_the_names_of_queues_are_found_on_all_masters(void **state)
     }
     for (i = 0; i < CLUSTER_MASTERS; i++)
         assert_true(masters[i] > 0);
-    names = seriatim_queues_result(finish(link, seriatim_queues_begin(seriatim_link_client(link))), &count);
+    names = seriatim_queues_result(link_finish(link, seriatim_queues_begin(seriatim_link_client(link))), &count);
     assert_int_equal(count, 12);
     assert_int_equal(memcmp(names[11].data, "name-9", 6), 0);
     seriatim_link_free(link);
@@ -132,7 +117,7 @@ static seriatim_runner *start_mover(const char *name)
 
 static int ids_move(seriatim_link *link)
 {
-    seriatim_client *c = finish(link, seriatim_metrics_begin(seriatim_link_client(link), 0));
+    seriatim_client *c = link_finish(link, seriatim_metrics_begin(seriatim_link_client(link), 0));
     return seriatim_metrics_resharding(c) != NULL;
 }
 
@@ -180,7 +165,7 @@ static void test_r_reshard_1_ids_move_to_shards_of_all_masters(void **state)
         assert_true(masters[i] > 0);
     assert_int_equal(act(link, SERIATIM_RESUME, NULL), 2 * SHARDS);
     seriatim_runner_free(runner);
-    assert_int_equal(findings_of(link, 0), 0);
+    assert_int_equal(link_findings(link, 0), 0);
     seriatim_link_free(link);
 }
 
@@ -203,16 +188,6 @@ static const char *id_between(size_t from, size_t to)
             return id;
     }
     return NULL;
-}
-
-/* Takes steps of an operation for `ms`; it does not end. */
-static void goes_on_for(seriatim_link *link, int ms)
-{
-    double until = wall_clock_ms() + ms;
-    while (wall_clock_ms() < until) {
-        assert_int_equal(seriatim_link_step(link), SERIATIM_AGAIN);
-        seriatim_link_wait(link);
-    }
 }
 
 static int is_in_new_shard(const char *id)
@@ -240,12 +215,12 @@ static void test_a_push_of_an_id_that_moved_outlasts_a_lost_connection(void **st
     assert_int_equal(seriatim_push_begin(c, 0), SERIATIM_OK);
     link_add_job(link, id, "1", NULL);
     assert_int_equal(seriatim_push_send(c), SERIATIM_OK);
-    goes_on_for(link, 250);
+    link_goes_on_for(link, 250);
     cluster_do(&cluster, 1, "CLIENT KILL TYPE normal");
-    goes_on_for(link, 250);
+    link_goes_on_for(link, 250);
     assert_false(is_in_new_shard(id));
     cluster_thaw(&cluster, CLUSTER_MASTERS);
-    finish(link, SERIATIM_OK);
+    link_finish(link, SERIATIM_OK);
     assert_true(is_in_new_shard(id));
     cluster_await_whole(&cluster);
     seriatim_link_free(link);
@@ -268,11 +243,11 @@ static void test_check_finds_stray_keys_on_all_masters(void **state)
     link_push_jobs(link, "a", 0, JOBS, 1 << 30);
     change_strays("SET %s x", "seriatim:{strays/%d}:nothing");
     change_strays("SET %s x", "seriatim:{strange-%d}:nothing");
-    assert_int_equal(findings_of(link, 0), SHARDS);
-    assert_int_equal(findings_of(link, SERIATIM_NO_QUEUE), SHARDS);
+    assert_int_equal(link_findings(link, 0), SHARDS);
+    assert_int_equal(link_findings(link, SERIATIM_NO_QUEUE), SHARDS);
     change_strays("DEL %s", "seriatim:{strays/%d}:nothing");
     change_strays("DEL %s", "seriatim:{strange-%d}:nothing");
-    assert_int_equal(findings_of(link, 0), 0);
+    assert_int_equal(link_findings(link, 0), 0);
     seriatim_link_free(link);
 }
 
@@ -281,13 +256,13 @@ static void test_health_is_that_of_all_masters(void **state)
     seriatim_link *link = open_queue("health");
     const seriatim_health *health;
     (void)state;
-    health = seriatim_health_result(finish(link, seriatim_health_begin(seriatim_link_client(link))));
+    health = seriatim_health_result(link_finish(link, seriatim_health_begin(seriatim_link_client(link))));
     assert_string_equal(health->role, "master");
     assert_int_equal(health->replicas, 1);
     assert_string_equal(health->maxmemory_policy, "noeviction");
     assert_non_null(strstr(health->address, "127.0.0.1:"));
     cluster_do(&cluster, 1, "CONFIG SET maxmemory-policy allkeys-lru");
-    health = seriatim_health_result(finish(link, seriatim_health_begin(seriatim_link_client(link))));
+    health = seriatim_health_result(link_finish(link, seriatim_health_begin(seriatim_link_client(link))));
     assert_string_equal(health->maxmemory_policy, "allkeys-lru");
     cluster_do(&cluster, 1, "CONFIG SET maxmemory-policy noeviction");
     seriatim_link_free(link);
@@ -327,7 +302,7 @@ static void test_a_pipeline_waits_for_the_replicas_of_each_master(void **state)
             link_add_job(link, id, "1", NULL);
         }
     }
-    finish(link, seriatim_pipeline_send(c));
+    link_finish(link, seriatim_pipeline_send(c));
     for (i = 0; i < 3; i++) {
         assert_int_equal(seriatim_pipeline_result(c, i, &counts, &error), SERIATIM_OK);
         assert_int_equal(counts.added, JOBS);
@@ -354,7 +329,7 @@ static void test_sets_of_all_masters_in_one_trip(void **state)
         assert_int_equal(seriatim_ick_add(c, &ick, &member, 1), SERIATIM_OK);
         assert_int_equal(seriatim_ick_reserve(c, &ick, 10, 0), SERIATIM_OK);
     }
-    finish(link, seriatim_ick_send(c));
+    link_finish(link, seriatim_ick_send(c));
     results = seriatim_ick_results(c, &count);
     assert_int_equal(count, 60);
     for (i = 0; i < 30; i++)
@@ -382,10 +357,10 @@ static void test_pushes_while_a_slot_moves_to_and_fro_lose_and_tear_nothing(void
         while (wall_clock_ms() - began < 60 && seriatim_link_step(link) == SERIATIM_AGAIN)
             seriatim_link_wait(link);
         cluster_end_move(&cluster, slot, from, to);
-        finish(link, SERIATIM_OK);
+        link_finish(link, SERIATIM_OK);
     }
     assert_int_equal(length_of(link), pushed);
-    assert_int_equal(findings_of(link, 0), 0);
+    assert_int_equal(link_findings(link, 0), 0);
     seriatim_link_free(link);
 }
 
@@ -402,7 +377,7 @@ static const char *ask_dashboard(seriatim_link *link, const char *path)
     request.path.data = path;
     request.path.len = strlen(path);
     request.role = SERIATIM_WEB_ADMIN;
-    finish(link, seriatim_web_begin(c, NULL, &request));
+    link_finish(link, seriatim_web_begin(c, NULL, &request));
     answer = seriatim_web_answer(c, SERIATIM_OK, NULL);
     assert_int_equal(answer->status, 200);
     snprintf(body, sizeof body, "%.*s", (int)answer->body.len, answer->body.data);

@@ -24,32 +24,6 @@ static seriatim_link *open_queue(const char *queue)
     return link_to_queue(cluster.url, queue, SHARDS, "list");
 }
 
-/* Drives the operation that was begun with this status. */
-static seriatim_client *finish(seriatim_link *link, int begun)
-{
-    int status = begun == SERIATIM_OK ? link_drive(link) : begun;
-    if (status != SERIATIM_OK)
-        fail_msg("%d: %s", status, link_message(link));
-    return seriatim_link_client(link);
-}
-
-static size_t findings_of(seriatim_link *link)
-{
-    size_t count;
-    seriatim_check_result(finish(link, seriatim_check_begin(seriatim_link_client(link), 0, 0)), &count);
-    return count;
-}
-
-/* Takes steps of an operation for `ms`; it does not end. */
-static void goes_on_for(seriatim_link *link, int ms)
-{
-    double until = wall_clock_ms() + ms;
-    while (wall_clock_ms() < until) {
-        assert_int_equal(seriatim_link_step(link), SERIATIM_AGAIN);
-        seriatim_link_wait(link);
-    }
-}
-
 static void begin_pop(seriatim_link *link, double wait)
 {
     static const size_t queue = 0;
@@ -71,7 +45,7 @@ static void acknowledge(seriatim_link *link)
     outcome.kind = SERIATIM_POPPED_ACK;
     memcpy(token, text.data, text.len);
     text.data = token;
-    finish(link, seriatim_popped_begin(c, text, &outcome));
+    link_finish(link, seriatim_popped_begin(c, text, &outcome));
 }
 
 static void test_all_ids_are_popped_from_all_masters(void **state)
@@ -82,7 +56,7 @@ static void test_all_ids_are_popped_from_all_masters(void **state)
     link_push_jobs(link, "a", 0, JOBS, 1 << 30);
     for (i = 0; i < JOBS; i++) {
         begin_pop(link, 0);
-        assert_non_null(seriatim_pop_result(finish(link, SERIATIM_OK)));
+        assert_non_null(seriatim_pop_result(link_finish(link, SERIATIM_OK)));
         acknowledge(link);
         if (i == JOBS / 2) /* the shard of the next ids has moved */
             cluster_move_slot(&cluster, cluster_slot(&cluster, "{popped/3}"),
@@ -90,8 +64,8 @@ static void test_all_ids_are_popped_from_all_masters(void **state)
                                   CLUSTER_MASTERS);
     }
     begin_pop(link, 0);
-    assert_null(seriatim_pop_result(finish(link, SERIATIM_OK)));
-    assert_int_equal(findings_of(link), 0);
+    assert_null(seriatim_pop_result(link_finish(link, SERIATIM_OK)));
+    assert_int_equal(link_findings(link, 0), 0);
     seriatim_link_free(link);
 }
 
@@ -103,7 +77,7 @@ static void test_a_pop_that_waits_is_woken_by_a_push_to_any_master(void **state)
     (void)state;
     link_push_jobs(pusher, "a", 0, 1, 1);
     begin_pop(popper, 0);
-    finish(popper, SERIATIM_OK);
+    link_finish(popper, SERIATIM_OK);
     acknowledge(popper);
     for (i = 1; i <= 12; i++) {
         double began;
@@ -119,7 +93,7 @@ static void test_a_pop_that_waits_is_woken_by_a_push_to_any_master(void **state)
         assert_int_equal(status, SERIATIM_AGAIN);
         link_push_jobs(pusher, "b", i, 1, 1 << 30);
         began = wall_clock_ms();
-        assert_non_null(seriatim_pop_result(finish(popper, SERIATIM_OK)));
+        assert_non_null(seriatim_pop_result(link_finish(popper, SERIATIM_OK)));
         seen += wall_clock_ms() - began < 6000; /* without a message it looks again after 10 s */
         acknowledge(popper);
     }
@@ -148,7 +122,7 @@ static void pop_all(seriatim_link *link, int count)
 {
     while (count-- > 0) {
         begin_pop(link, 0);
-        assert_non_null(seriatim_pop_result(finish(link, SERIATIM_OK)));
+        assert_non_null(seriatim_pop_result(link_finish(link, SERIATIM_OK)));
         acknowledge(link);
     }
 }
@@ -169,18 +143,18 @@ static void test_r_cluster_6_a_pop_takes_ids_of_other_shards_while_a_slot_stays_
     assert_true(wall_clock_ms() - began < 20000); /* not a second for each round */
     seriatim_link_client(link)->limit_ms = 1000;  /* as a web request sets it */
     begin_pop(link, 0);
-    goes_on_for(link, 500);
+    link_goes_on_for(link, 500);
     assert_int_equal(link_drive(link), SERIATIM_LOADING);
     snprintf(expected, sizeof expected, "Redis is moving slot %d", slot);
     assert_non_null(strstr(link_message(link), expected));
     seriatim_link_client(link)->limit_ms = 0;
     begin_pop(link, 0);
-    goes_on_for(link, 300);
+    link_goes_on_for(link, 300);
     cluster_end_move(&cluster, slot, from, to);
-    assert_non_null(seriatim_pop_result(finish(link, SERIATIM_OK)));
+    assert_non_null(seriatim_pop_result(link_finish(link, SERIATIM_OK)));
     acknowledge(link);
     pop_all(link, held - 1);
-    assert_int_equal(findings_of(link), 0);
+    assert_int_equal(link_findings(link, 0), 0);
     seriatim_link_free(link);
 }
 
