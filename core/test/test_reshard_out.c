@@ -227,11 +227,25 @@ static void test_a_mover_that_rests_looks_again_when_its_shard_is_out_no_more(vo
     mover_looks_again(1);
 }
 
-/* The mover of shard 0, which works, gets no answer from now on, and keeps its turn. Returns its shard. */
+static void await_rest(live_node *n, const srt_shard *s)
+{
+    int64_t until = live_now() + LIVE_MOST_MS;
+    while (!s->mover || s->mover->step != SRT_MOVE_REST) {
+        assert_true(live_now() < until);
+        live_step(n);
+    }
+}
+
+/*
+ * When the movers of shards 1 and 2 rest, that of shard 0, which works, gets no more answers, and keeps its turn.
+ * Returns its shard.
+ */
 static srt_shard *hold_the_turn(live_node *n)
 {
     srt_shard *s = n->node->shards[0];
     int64_t until = live_now() + LIVE_MOST_MS;
+    await_rest(n, n->node->shards[1]);
+    await_rest(n, n->node->shards[2]);
     while (!s->mover || s->mover->asking || n->node->moves.shard) {
         assert_true(live_now() < until);
         live_step(n);
@@ -252,15 +266,6 @@ static void look_now(live_node *n, srt_shard *s)
 {
     s->mover->at = live_now();
     srt_node_wake(n->node, s, live_now());
-}
-
-static void await_rest(live_node *n, const srt_shard *s)
-{
-    int64_t until = live_now() + LIVE_MOST_MS;
-    while (!s->mover || s->mover->step != SRT_MOVE_REST) {
-        assert_true(live_now() < until);
-        live_step(n);
-    }
 }
 
 /* Of 3 shards; an id that is to leave shard 0 runs. */
@@ -284,8 +289,6 @@ static void test_a_mover_that_rests_looks_at_its_shard_while_another_one_works(v
     srt_shard *working, *s = n.node->shards[1];
     int64_t until = live_now() + LIVE_MOST_MS;
     (void)state;
-    await_rest(&n, s);
-    await_rest(&n, n.node->shards[2]);
     working = hold_the_turn(&n);
     REDIS("HINCRBY seriatim:{Q/1}:reshard mark 1"); /* as by a repair */
     look_now(&n, s);
@@ -312,8 +315,6 @@ static void test_a_shard_is_given_up_as_soon_as_its_mover_has_looked(void **stat
     int64_t until = live_now() + LIVE_MOST_MS;
     int steps;
     (void)state;
-    await_rest(&n, s);
-    await_rest(&n, n.node->shards[2]);
     working = hold_the_turn(&n);
     look_now(&n, s);
     n.is_deaf = 1;
