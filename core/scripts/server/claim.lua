@@ -20,7 +20,7 @@
 -- the ids and their records.
 --   next      the microsecond at which something is due, or a scheduled payload arrives; 0: more is due now; 9e15: nothing will be.
 --             Of a paused shard, when a scheduled payload arrives
---   unproven  the microsecond at which the next unproven id is due; 9e15: there is none
+--   unproven  the microsecond at which the next unproven id is due; 9e15 if no id is unproven
 --   suspect   the same of a suspect
 --   flags     1 the shard is paused
 --             2 recover.lua has something to do
