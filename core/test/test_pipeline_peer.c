@@ -449,6 +449,40 @@ static void test_only_jobs_that_may_be_written_are_in_doubt(void **state)
     }
 }
 
+/* Two pushes of Q with one job each. The answer says that the first one was turned away. */
+static void test_jobs_that_were_refused_or_stale_are_not_in_doubt(void **state)
+{
+    static const char *const answers[] = {"$11\r\n2 1 0 1 lrn\r\n", "$12\r\n2 1 0 t1 ltn\r\n"};
+    size_t i;
+    (void)state;
+    for (i = 0; i < 2; i++) {
+        seriatim_client *c = new_client(NULL, 1, "reject");
+        seriatim_push_counts counts;
+        seriatim_error error;
+        int push;
+        assert_int_equal(srt_client_connected(c, NULL, NULL, 0), SERIATIM_OK);
+        assert_int_equal(seriatim_pipeline_begin(c), SERIATIM_OK);
+        for (push = 0; push < 2; push++) {
+            assert_int_equal(seriatim_pipeline_push(c, 0), SERIATIM_OK);
+            assert_int_equal(seriatim_push_replicas(c, 1, 0.25), SERIATIM_OK);
+            assert_int_equal(add_jobs(c, push, 1), SERIATIM_OK);
+        }
+        assert_int_equal(seriatim_pipeline_send(c), SERIATIM_OK);
+        sends(c, ":layout");
+        hears_of(c, "$5\r\n2 1 3\r\n");
+        sends(c, "id-1");
+        hears_of(c, answers[i]);
+        sends(c, "WAIT");
+        assert_int_equal(srt_client_give_up(c, SERIATIM_TIMEOUT, "late"), SERIATIM_UNKNOWN_OUTCOME);
+        assert_string_equal(message(c), "outcome unknown: 1 of 1 chunks (1 of 2 jobs) are written, maybe on "
+                                        "too few replicas: shard 0 (1 jobs); 1 jobs were not written");
+        assert_int_equal(seriatim_pipeline_result(c, 0, &counts, &error), SERIATIM_OK);
+        assert_int_equal(i == 0 ? counts.refused : counts.stale, 1);
+        assert_int_equal(seriatim_pipeline_outcome(c, 1, 0), SERIATIM_JOB_UNKNOWN);
+        seriatim_client_free(c);
+    }
+}
+
 static void test_the_strictest_options_hold(void **state)
 {
     seriatim_client *c = client_of_two(NULL, 3);
@@ -505,6 +539,7 @@ int main(void)
         cmocka_unit_test(test_r_pipe_3_too_few_replicas_are_told_of_a_queue_though_another_one_fails),
         cmocka_unit_test(test_too_few_replicas_are_told_of_a_push_though_a_later_chunk_is_refused),
         cmocka_unit_test(test_only_jobs_that_may_be_written_are_in_doubt),
+        cmocka_unit_test(test_jobs_that_were_refused_or_stale_are_not_in_doubt),
         cmocka_unit_test(test_the_strictest_options_hold),
         cmocka_unit_test(test_every_allocation_of_a_pipeline_may_fail),
     };

@@ -112,10 +112,17 @@ static void push_note_doubt(void *push, srt_request *r)
         p->chunks[r->place].doubt = SRT_PUSH_UNANSWERED;
 }
 
-/* Of a chunk that is in doubt. An answer says which jobs are written: not those behind the first ones, or elsewhere. */
+/*
+ * Of a chunk that is in doubt. An answer says which jobs are written: not those behind the first ones, or elsewhere,
+ * nor those that a pipeline knows to be refused or stale.
+ */
 static int push_may_be_written(const srt_push *p, const srt_push_chunk *chunk, size_t i)
 {
-    return chunk->doubt == SRT_PUSH_UNANSWERED || (i < chunk->taken && !p->jobs[p->places[chunk->first + i]].away);
+    size_t place = p->places[chunk->first + i];
+    int outcome = p->outcomes ? p->outcomes[place] : SERIATIM_JOB_UNWRITTEN;
+    if (chunk->doubt == SRT_PUSH_UNANSWERED)
+        return 1;
+    return i < chunk->taken && !p->jobs[place].away && outcome != SERIATIM_JOB_REFUSED && outcome != SERIATIM_JOB_STALE;
 }
 
 /* unanswered: 1, of what was not answered; 0, of what is written, and whose replicas are not counted. */
