@@ -158,6 +158,45 @@ static void test_r_cluster_6_a_pop_takes_ids_of_other_shards_while_a_slot_stays_
     seriatim_link_free(link);
 }
 
+/* All shards have keys, and nothing is due. */
+static void push_for_later(seriatim_link *link)
+{
+    int i;
+    assert_int_equal(seriatim_push_begin(seriatim_link_client(link), 0), SERIATIM_OK);
+    for (i = 0; i < JOBS; i++) {
+        seriatim_job job;
+        char id[16];
+        snprintf(id, sizeof id, "id-%d", i);
+        seriatim_job_init(&job);
+        job.id = id;
+        job.id_len = strlen(id);
+        job.payload = "{}";
+        job.payload_len = 2;
+        job.when = SERIATIM_DELAY;
+        job.time = 3600;
+        assert_int_equal(seriatim_push_job(seriatim_link_client(link), &job), SERIATIM_OK);
+    }
+    link_finish(link, seriatim_push_send(seriatim_link_client(link)));
+}
+
+/* It has waited for longer than it waits for a slot, but not for this one. */
+static void test_r_cluster_6_a_pop_whose_wait_ends_while_a_slot_moves_waits_for_that_slot(void **state)
+{
+    seriatim_link *link = open_queue("brief");
+    int slot = cluster_slot(&cluster, "{brief/3}");
+    size_t from, to = (cluster_master_of(&cluster, slot) + 1) % CLUSTER_MASTERS;
+    (void)state;
+    push_for_later(link);
+    seriatim_link_client(link)->limit_ms = 3500;
+    begin_pop(link, 4);
+    link_goes_on_for(link, 2500);
+    from = cluster_half_move(&cluster, slot, to, 1);
+    link_goes_on_for(link, 2000);
+    cluster_end_move(&cluster, slot, from, to);
+    assert_null(seriatim_pop_result(link_finish(link, SERIATIM_OK)));
+    seriatim_link_free(link);
+}
+
 #define FEW 40
 
 static size_t master_of_job(int number)
@@ -214,6 +253,7 @@ int main(void)
         cmocka_unit_test(test_all_ids_are_popped_from_all_masters),
         cmocka_unit_test(test_a_pop_that_waits_is_woken_by_a_push_to_any_master),
         cmocka_unit_test(test_r_cluster_6_a_pop_takes_ids_of_other_shards_while_a_slot_stays_half_moved),
+        cmocka_unit_test(test_r_cluster_6_a_pop_whose_wait_ends_while_a_slot_moves_waits_for_that_slot),
         cmocka_unit_test(test_r_cluster_6_pops_go_on_behind_the_shards_of_a_dead_master),
     };
     return cmocka_run_group_tests(tests, redis_cluster_set_up, redis_cluster_tear_down);

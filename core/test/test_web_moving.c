@@ -264,15 +264,24 @@ static void test_r_cluster_13_the_error_of_a_change_names_the_slot_that_it_waite
     assert_int_equal(ask_method("POST", "/api/web/shown/park", "{\"ids\":[\"id-0\"]}")->status, 200);
 }
 
-static const answer *pop_over_http(int host_waits, int64_t waited_ms)
+static const answer *pop_over_http(int wait, int host_waits, int64_t waited_ms)
 {
     const answer *a;
+    char body[64];
+    snprintf(body, sizeof body, "{\"queues\":[\"shown\"],\"ttr\":0,\"wait\":%d}", wait);
     pop_of.host_waits = host_waits;
     pop_of.waited_ms = waited_ms;
-    a = ask_method("POST", "/api/v1/consume/pop", "{\"queues\":[\"shown\"],\"ttr\":0,\"wait\":1}");
+    a = ask_method("POST", "/api/v1/consume/pop", body);
     pop_of.host_waits = 0;
     pop_of.waited_ms = 0;
     return a;
+}
+
+static void is_to_ask_again(int wait, int64_t waited_ms)
+{
+    const answer *a = pop_over_http(wait, 1, waited_ms);
+    assert_int_equal(a->status, 204);
+    assert_in_range(a->wait_ms, 1, 100);
 }
 
 /* A host that waits itself is told to ask again, and its thread is free meanwhile. */
@@ -285,19 +294,18 @@ static void test_r_cluster_13_a_consumer_gets_ids_of_other_shards_and_then_the_n
     begin_half_move(1);
     snprintf(expected, sizeof expected, "Redis is moving slot %d", slot);
     for (i = 0; i < JOBS - lost; i++)
-        assert_int_equal(pop_over_http(i % 2, 0)->status, 200);
-    a = pop_over_http(1, 2000);
-    assert_int_equal(a->status, 204);
-    assert_in_range(a->wait_ms, 1, 100);
-    a = pop_over_http(1, 4500);
+        assert_int_equal(pop_over_http(1, i % 2, 0)->status, 200);
+    is_to_ask_again(1, 2000);
+    is_to_ask_again(20, 20000); /* the slot may have begun to move just now */
+    a = pop_over_http(1, 1, 5500);
     if (a->status != 503 || !strstr(a->body, expected))
         fail_msg("%d: %s", a->status, a->body);
-    a = pop_over_http(0, 0);
+    a = pop_over_http(1, 0, 0);
     if (a->status != 503 || !strstr(a->body, expected))
         fail_msg("%d: %s", a->status, a->body);
     assert_true(a->took_ms > 4000);
     cluster_end_move(&cluster, slot, from, to);
-    for (i = 0; pop_over_http(1, 0)->status == 200;)
+    for (i = 0; pop_over_http(1, 1, 0)->status == 200;)
         i++;
     assert_in_range(i, lost - 1, lost); /* another test has parked id-0 */
 }

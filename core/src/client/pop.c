@@ -13,7 +13,7 @@
 #define POP_POLL_MS 100                 /* without a subscription a waiting pop asks again after this time */
 #define POP_RECHECK_MS 10000            /* with a subscription, because a message may be lost */
 #define POP_UNKNOWN_MS 1000             /* after this time the layout of a queue that does not exist is read again */
-#define POP_MISSED_MS 30000             /* how long a pop lasts at least if it could not ask every shard */
+#define POP_MISSED_MS 30000             /* how long a pop waits for a shard that could not be asked */
 #define POP_BYTES ((size_t)1024 * 1024) /* payloads and contexts of a delivery that has more than one payload */
 
 enum { POP_SLICE = 1 }; /* the kind of a request; 0: pop.lua */
@@ -34,6 +34,7 @@ typedef struct pop_state {
     int host_waits;      /* as srt_pop_begin says */
     int missed;          /* a shard could not be asked since the first queue was last begun with, ... */
     seriatim_error miss; /* ... which is why */
+    int64_t missed_ms; /* spent_ms when a pass over all queues first missed a shard, as all have since; -1: none has */
     seriatim_popped result;
     srt_record record; /* of the popped id; more of its payloads may be on their way */
     size_t bytes;      /* of these payloads with their contexts */
@@ -143,12 +144,12 @@ static int64_t least(int64_t a, int64_t b)
 }
 
 /*
- * The time is over, and no shard that could be asked has a due id: goes on asking all of them for as long as other
- * operations wait for a slot that moves, and then says what was wrong.
+ * The time is over, and no shard that could be asked has a due id: goes on asking all of them until a shard was missed
+ * for as long as other operations wait for a slot that moves, and then says what was wrong.
  */
 static int pop_outstay(seriatim_client *c, pop_state *p)
 {
-    int64_t left = (c->limit_ms ? c->limit_ms : POP_MISSED_MS) - c->spent_ms;
+    int64_t left = (c->limit_ms ? c->limit_ms : POP_MISSED_MS) - (c->spent_ms - p->missed_ms);
     if (p->host_waits)
         return SERIATIM_OK;
     if (left > 0) {
@@ -165,6 +166,10 @@ static int pop_rest(seriatim_client *c, pop_state *p)
 {
     int64_t left = p->wait_ms - c->spent_ms, most;
     size_t i;
+    if (!p->missed)
+        p->missed_ms = -1;
+    else if (p->missed_ms < 0)
+        p->missed_ms = c->spent_ms;
     if (left <= 0)
         return p->missed ? pop_outstay(c, p) : SERIATIM_OK;
     for (i = 0; i < p->queue_count; i++)
@@ -448,6 +453,7 @@ static int pop_keep(seriatim_client *c, pop_state *p, const seriatim_pop *pop)
     p->ttr_us = (int64_t)(pop->ttr * 1e6 + 0.5);
     p->most = pop->max;
     p->next_ms = INT64_MAX;
+    p->missed_ms = -1;
     return !p->weights || pop_order(c, p) == SERIATIM_OK ? SERIATIM_OK : srt_fail_plain(&c->error, SERIATIM_NOMEM);
 }
 

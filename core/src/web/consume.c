@@ -108,13 +108,12 @@ static int consume_pop_begin(seriatim_client *c, const srt_web *w, const srt_con
 }
 
 /*
- * Nothing was due. A host that waits itself is told for how long, also beyond the pop's time if a shard could not be
- * asked: that is an error once it has lasted as long as a web request waits for Redis.
+ * Nothing was due. A host that waits itself is told for how long. If a shard could not be asked, that is longer than
+ * the pop's time, by as long as a web request waits for Redis: nobody knows since when, and only then it is an error.
  */
 static void consume_pop_take_nothing(srt_web *w, const srt_consume *of, const seriatim_error *miss)
 {
-    int64_t wait = (int64_t)(of->wait * 1000 + 0.5);
-    int64_t left = (miss && wait < SRT_WEB_LIMIT_MS ? SRT_WEB_LIMIT_MS : wait) - w->waited_ms;
+    int64_t left = (int64_t)(of->wait * 1000 + 0.5) + (miss ? SRT_WEB_LIMIT_MS : 0) - w->waited_ms;
     int64_t pause = CONSUME_PAUSE_MS_EACH * (w->host_waits < CONSUME_WAITING ? w->host_waits : CONSUME_WAITING);
     pause = pause < CONSUME_PAUSE_MS ? CONSUME_PAUSE_MS : pause;
     if (miss && left <= 0) {
