@@ -148,6 +148,29 @@ each_mount "the actions" do
     expect(actions.check[:findings]).to eq([])
   end
 
+  context "where on_exhausted is park" do
+    let(:queue) { Application::PARKING }
+
+    it "say of a dead id that went first that it failed again, also when it is parked for it" do
+      live[queue].perform_async([{ id: "x", payload: { fail: "out of paper" } }])
+      live.until_true("a failure") { metrics[:retries] == 1 }
+      actions.kill(["x"])
+      actions.pause
+      open("dead", queue: queue)
+      browser.press("Retry one first", within: "li.group")
+      see("goes first. This page watches what becomes of it.")
+      browser.click("li.group .trial a")
+      browser.waited("the id") { browser.text("main h1").start_with?("x") }
+      actions.resume
+      live.until_true("it is parked") { actions.perform_all_failed_jobs_now && metrics[:parked] == 1 }
+      browser.back
+      see("failed again.")
+      expect(browser.there?(".trial.parked")).to be(false)
+      actions.delete(["x"])
+      see("is gone: done, dropped or deleted.")
+    end
+  end
+
   it "delete the dead of one error" do
     live.fill(queue, dead: 3)
     open("dead", queue: queue)

@@ -17,7 +17,7 @@ module House
   LOCK = Mutex.new
 
   class << self
-    def live = (@live ||= Live.new([*QUEUES, "Live", *Hostile::TEXTS.map { |text| Hostile.queue(text) }], env: { "THREADS" => "80" })).tap(&:use)
+    def live = (@live ||= Live.new([*QUEUES, "Live", Application::PARKING, *Hostile::TEXTS.map { |text| Hostile.queue(text) }], env: { "THREADS" => "80" })).tap(&:use)
     def consuming = Mounts::CONSUMING.slice(*NAMES)
     def browser = @browser ||= Browser.new
     def rest = @browser&.visit("about:blank")

@@ -15,7 +15,7 @@ const FEW = 6; // groups shown before one asks for all
 
 const seenErrors = new Map(); // by part and queue, so that who looks at an id and returns finds trials and groups where they were
 
-/** {answer, askedAt, trials: fingerprint -> {id, state, over} of the one that went first, held: the groups as they were shown last} */
+/** {answer, askedAt, trials: fingerprint -> {id, wasParked, state, over} of the one that went first, held: the groups as they were shown last} */
 function aboutErrors(name) {
   if (!seenErrors.has(name)) seenErrors.set(name, { answer: null, askedAt: 0, trials: new Map(), held: null });
   return seenErrors.get(name);
@@ -40,9 +40,10 @@ export function createErrors({ queue, part, linkTo, draw, again }) {
     const { job, dead } = await get(queuePath(queue, "id"), { id: trial.id }, signal);
     const alive = job && job.state !== "unknown";
     const died = dead && dead.state === "dead";
-    const parked = alive && job.state === "parked"; // with the error that it had before, as nothing ran
+    const parked = alive && job.state === "parked";
+    trial.wasParked &&= parked; // as long as it stays so, nothing ran, and its error is an older one
     const failing = alive && job.error && job.state !== "running";
-    trial.state = parked ? "parked" : failing || (!alive && died) ? "failed" : alive ? "going" : "gone";
+    trial.state = parked && (trial.wasParked || !job.error) ? "parked" : failing || (!alive && died) ? "failed" : alive ? "going" : "gone";
     trial.over = !alive;
   }
 
@@ -53,8 +54,10 @@ export function createErrors({ queue, part, linkTo, draw, again }) {
 
   const oneFirst = (group) => perform(async () => {
     const [id] = group.ids;
+    const { job } = await get(queuePath(queue, "id"), { id });
+    const wasParked = job?.state === "parked"; // it stays parked, with its error
     const { count: n } = await post(workerPath(queue, "morgue_queue_up"), { ids: [id] });
-    if (n) trials.set(group.fingerprint, { id, state: "going" });
+    if (n) trials.set(group.fingerprint, { id, wasParked, state: "going" });
     changed();
     return t("some.morgue_queue_up.done", { n: count(n), count: n });
   });

@@ -7,7 +7,9 @@ require "json"
 require "seriatim"
 
 module Application
-  # A failing id waits for an hour before it is tried again, and dies at its third failure.
+  PARKING = "Parks"
+
+  # A failing id waits for an hour before it is tried again, and dies at its third failure; in the queue PARKING it is parked then.
   def self.worker(name)
     Module.new do
       extend Seriatim::Worker
@@ -16,6 +18,7 @@ module Application
       self.max_retry_count = 2
       self.history_per_id = 20
       self.fold = :list
+      self.on_exhausted = :park if name == PARKING
       def self.retry_in(_retry_count) = 3600
 
       def self.perform(payloads_by_id)
