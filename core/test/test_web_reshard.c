@@ -11,6 +11,7 @@
 
 #include "browser.h"
 #include "imported.h"
+#include "io/link.h"
 #include "reshard_fixture.h"
 
 #define FORM "application/x-www-form-urlencoded"
@@ -244,6 +245,29 @@ static void test_r_action_17_dead_ids_of_one_error_are_requeued_once_if_a_move_b
     requeues_one_error(1);
 }
 
+static void test_r_web_22_an_id_whose_move_has_stopped_is_named_as_the_cause(void **state)
+{
+    char id[32], body[64];
+    int64_t shards;
+    int i = 0;
+    move m;
+    (void)state;
+    open_with_ids();
+    get("/api/v1/queues/Q");
+    shards = member("shards");
+    do
+        snprintf(id, sizeof id, "id%d", i++);
+    while (seriatim_shard_of(id, strlen(id), (unsigned)shards) != 0 ||
+           seriatim_shard_of(id, strlen(id), (unsigned)shards + 1) == 0);
+    push_text("Q", id, "payload", 1000);
+    move_begin(&m, (unsigned)shards + 1);
+    freeReplyObject(depart(&m, 0, id));
+    srt_link_set_limits(browser.link, 300, 15000);
+    snprintf(body, sizeof body, "{\"ids\":[\"%s\"]}", id);
+    assert_int_equal(ask("POST", "/api/web/Q/delete", body), 503);
+    shows("\"error\":\"timed out: the id is on its way to another shard");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -251,6 +275,7 @@ int main(void)
         cmocka_unit_test(test_r_web_22_a_shard_is_left_until_no_id_may_have_come_back),
         cmocka_unit_test(test_r_web_22_an_id_that_waits_to_leave_counts_for_the_lag),
         cmocka_unit_test(test_r_web_22_pages_show_all_ids_while_they_move),
+        cmocka_unit_test(test_r_web_22_an_id_whose_move_has_stopped_is_named_as_the_cause),
         cmocka_unit_test(test_r_action_17_all_dead_ids_are_requeued_once_while_they_move),
         cmocka_unit_test(test_r_action_17_dead_ids_of_one_error_are_requeued_once_while_they_move),
         cmocka_unit_test(test_r_action_17_dead_ids_of_one_error_are_requeued_once_if_a_move_begins),

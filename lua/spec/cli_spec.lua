@@ -228,6 +228,8 @@ describe("seriatim-lua", function()
     { "require 'nothing_of_that_name'", "module 'nothing_of_that_name' not found", 2 },
     { "return (", "failing.lua:1:", 2 },
     { "error(require('seriatim.errors').new('IO', 'no such host'), 0)", "no Redis: no such host", 3 },
+    { "error(require('seriatim.errors').new('TIMEOUT', 'no answer'), 0)", "no Redis: no answer", 3 },
+    { "error(require('seriatim.errors').new('TIMEOUT', 'timed out: the id'), 0)", "seriatim: timed out: the id", 1 }, -- Redis answers
     { "os.exit(7)", "", 7 },
     { "require('seriatim').lease_time = 'x'", "failing.lua:1: lease_time must be", 2 },
   }

@@ -214,6 +214,8 @@ def test_it_exits_1_and_calls_last_words_when_it_crashes(shell: Shell) -> None:
         ("import sys; sys.exit('not today')", "not today", 1),
         ("import seriatim; seriatim.lease_time = 'x'", "lease_time must be", 2),
         ("import seriatim; raise seriatim.ConnectionError('no such host')", "no Redis: no such host", 3),
+        ("import seriatim; raise seriatim.TimeoutError('no answer')", "no Redis: no answer", 3),
+        ("import seriatim; raise seriatim.TimeoutError('timed out: the id')", "seriatim: timed out: the id", 1),  # Redis answers
         ("import seriatim; raise seriatim.RedisFull('full')", "seriatim: full", 1),
     ],
 )

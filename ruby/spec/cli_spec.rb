@@ -82,6 +82,8 @@ RSpec.describe "the command", limit: 400 do
 
     it "R-COMMAND-3: ends as the application says that exits, or lets an error of Redis pass, while it is loaded" do
       { "exit 7" => ["", 7], "raise Seriatim::ConnectionError, 'no such host'" => ["seriatim: no Redis: no such host\n", 3],
+        "raise Seriatim::TimeoutError, 'no answer'" => ["seriatim: no Redis: no answer\n", 3],
+        "raise Seriatim::TimeoutError, 'timed out: the id'" => ["seriatim: timed out: the id\n", 1], # Redis answers
         "raise Seriatim::RedisFull, 'full'" => ["seriatim: full\n", 1] }.each do |line, ended|
         expect(Command.run("-r", write("ending.rb", "require 'seriatim'\n#{line}\n"))).to eq(ended)
       end

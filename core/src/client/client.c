@@ -26,7 +26,7 @@ int srt_client_begin(seriatim_client *c)
     c->push->open = c->pipeline_open = 0;
     c->after = NULL;
     c->status = SERIATIM_OK;
-    c->waited_for_slot = 0;
+    c->waited_for_move = 0;
     srt_error_clear(&c->error);
     return SERIATIM_OK;
 }
@@ -228,7 +228,8 @@ int srt_client_give_up(seriatim_client *c, int status, const char *why)
     srt_fail(&error, status, "%s", why);
     if (c->failed == SERIATIM_OK && (status == SERIATIM_TIMEOUT || status == SERIATIM_LOADING)) {
         int slot = srt_cluster_awaited_slot(&c->cluster);
-        c->waited_for_slot = slot >= 0;
+        c->waited_for_move = slot >= 0 || (c->cluster.last.status == SERIATIM_TIMEOUT &&
+                                           strcmp(error.message, c->cluster.last.message) == 0);
         if (slot >= 0)
             client_fail_moving(&error, status, slot);
     }
@@ -398,8 +399,10 @@ static void client_take_answer(seriatim_client *c, srt_request *r, const srt_rep
         client_take_stale(c, r);
     else if (error->status != SERIATIM_OK)
         client_take_refusal(c, r, error);
-    else
+    else {
+        srt_client_forget_held_up(c);
         c->operation->on_reply(c, r, reply);
+    }
 }
 
 /* What Redis says of a request whose slot moves and was given up, in words that name it. */

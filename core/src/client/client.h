@@ -147,7 +147,7 @@ typedef struct srt_push {
     int asks, asked; /* while ids move: the present plan only asks whether ids are there; a plan of this layout has */
     int old_first;   /* while ids move: jobs go to the old shards before the new ones */
     int returned;    /* a new shard did not write jobs, because their ids are still in their old shards */
-    int again;       /* an id is on its way: a moment later all is asked anew */
+    int again;       /* an id is on its way, or was said to have left: a moment later all is asked anew */
     int moved;       /* an id is not in its old shard, and replicas have to know that before it is believed */
     size_t absences; /* connections on which that is asked for */
     size_t pending_chunks, written_chunks, failed_chunks;
@@ -211,7 +211,7 @@ struct seriatim_client {
     uint64_t begun, answers; /* operations begun and answers taken, for the limits of io/link.c */
     int limit_ms;            /* io/link.c gives up after this time without an answer; 0: its own limit */
     int visitor;             /* the socket of whoever wants the result: io/link.c gives up when it is closed; 0: none */
-    int waited_for_slot;     /* the operation gave up while a slot moved, which the error names */
+    int waited_for_move;     /* the operation gave up while a slot or ids moved, as the error says */
     int heard;               /* when it last gave up, Redis may have executed a request whose answer did not come */
     int64_t left_ms; /* milliseconds that the operation may still take, as io/link.c last said; INT64_MAX: it did not */
     int64_t spent_ms; /* milliseconds since the operation was first stepped, as io/link.c last said */
@@ -345,6 +345,8 @@ void srt_client_warn(seriatim_client *c, srt_queue *queue);
  * more.
  */
 int srt_client_take_elsewhere(seriatim_client *c, srt_request *r, const seriatim_error *error);
+/* An id is on its way to another shard. If the operation ends before it has arrived, this is why. */
+void srt_client_note_on_its_way(seriatim_client *c);
 /* The answer to SRT_CLIENT_ABSENCE; an error: the user may not ask. */
 void srt_client_take_absence(seriatim_client *c, srt_request *r, const srt_reply *reply, const seriatim_error *error);
 /* A connection has ended, or cannot be asked for replicas: what was said there is asked for anew. */
@@ -352,6 +354,8 @@ void srt_client_forget_absences(seriatim_client *c);
 /* Was the request refused because the shard has an earlier layout than the request? */
 int srt_client_is_early(seriatim_client *c, const srt_request *r, const seriatim_error *error);
 void srt_client_keep_early(seriatim_client *c, srt_request *r);
+/* A shard has done what was asked: what ids or shards were not ready for before holds the operation up no longer. */
+void srt_client_forget_held_up(seriatim_client *c);
 void srt_client_send_early(seriatim_client *c);
 /* Other requests are under way: in a cluster maybe for long, so its clock repeats them, else the next answer. */
 void srt_client_repeat_early(seriatim_client *c);

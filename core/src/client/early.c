@@ -42,6 +42,12 @@ static srt_request *early_take(seriatim_client *c)
     return r;
 }
 
+void srt_client_forget_held_up(seriatim_client *c)
+{
+    if (c->cluster.last.status == SERIATIM_TIMEOUT && !c->early)
+        srt_error_clear(&c->cluster.last);
+}
+
 int srt_client_repeats(const seriatim_client *c)
 {
     return c->early != NULL;

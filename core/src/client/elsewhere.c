@@ -75,6 +75,13 @@ static void elsewhere_ask(seriatim_client *c, int waits, int64_t number)
     srt_client_send(c, r);
 }
 
+void srt_client_note_on_its_way(seriatim_client *c)
+{
+    srt_fail(&c->cluster.last, SERIATIM_TIMEOUT,
+             "timed out: the id is on its way to another shard, and the server that moves it does not go on; start a "
+             "server of the queue if none lives, and try again after its lease_time");
+}
+
 int srt_client_take_elsewhere(seriatim_client *c, srt_request *r, const seriatim_error *error)
 {
     const char *words = r->next_shard && error->status == SERIATIM_SERVER ? strstr(error->message, "ELSEWHERE ") : NULL;
@@ -84,8 +91,10 @@ int srt_client_take_elsewhere(seriatim_client *c, srt_request *r, const seriatim
     r->floor = strtod(words + strcspn(words, "0123456789"), NULL);
     if (strncmp(words, "again", 5) == 0) {
         srt_client_keep_early(c, r);
+        srt_client_note_on_its_way(c);
         return 1;
     }
+    srt_client_forget_held_up(c);
     r->session = NULL;
     r->absence = ++c->absences;
     r->next = c->absent;

@@ -157,7 +157,7 @@ static int pop_outstay(seriatim_client *c, pop_state *p)
         return SERIATIM_OK;
     }
     c->error = p->miss;
-    c->waited_for_slot = 1;
+    c->waited_for_move = 1;
     return srt_client_fail(c, c->error.status);
 }
 

@@ -8,6 +8,7 @@
 #include "client/push.h"
 
 #define PUSH_AGAIN_MS 5                         /* before an id is asked for again that is on its way */
+enum { AGAIN_UNSURE = 1, AGAIN_ON_ITS_WAY };    /* srt_push.again */
 enum { MOVED_NONE, MOVED_UNSURE, MOVED_ASKED }; /* srt_push.moved */
 #define PUSH_ABSENCE_MS 100                     /* a WAIT ends after this time, and is repeated */
 #define PUSH_ASK_LEAST 20                       /* jobs of a push that asks for ids alone first */
@@ -51,7 +52,7 @@ void srt_push_note_away(seriatim_client *c, srt_push_job *job, char letter)
         c->push->moved = MOVED_UNSURE;
         c->answering->mark |= PUSH_MARK_ABSENT;
     } else {
-        c->push->again = 1;
+        c->push->again = AGAIN_ON_ITS_WAY;
     }
 }
 
@@ -82,8 +83,8 @@ void srt_push_forget_moved(srt_push *p)
     size_t i;
     for (i = 0; i < p->job_count; i++)
         p->jobs[i].moved = 0;
-    if (p->moved)
-        p->again = 1;
+    if (p->moved && !p->again)
+        p->again = AGAIN_UNSURE;
     p->moved = 0;
 }
 
@@ -121,6 +122,8 @@ int srt_push_follow_moved(seriatim_client *c)
     if (p->again) {
         srt_push_forget_moved(p);
         c->pause_ms = PUSH_AGAIN_MS;
+        if (p->again == AGAIN_ON_ITS_WAY)
+            srt_client_note_on_its_way(c);
     }
     if (p->moved == MOVED_UNSURE && ask_roles(c) != SERIATIM_OK)
         return 0;

@@ -339,7 +339,7 @@ static void web_take_status(seriatim_client *c, srt_web *w, int status)
         srt_web_refuse(w, 409, "%s", c->error.message);
     else if (status == SERIATIM_PROTOCOL || status == SERIATIM_SERVER || status == SERIATIM_UNSUPPORTED)
         srt_web_refuse(w, 500, "Redis cannot answer this: %s", seriatim_status_text(status));
-    else if (c->waited_for_slot || (status == SERIATIM_LOADING && w->moving[0]))
+    else if (c->waited_for_move || (status == SERIATIM_LOADING && w->moving[0]))
         srt_web_refuse(w, 503, "%s", c->error.message);
     else if (status == SERIATIM_CLOSED) /* the visitor has left (the audit shows it), or the host is busy */
         srt_web_refuse(w, 503, "%.100s", c->error.message);

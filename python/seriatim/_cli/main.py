@@ -42,6 +42,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except AuthError as error:  # Redis answers
         return complain(NO_REDIS, str(error))
     except (ConnectionError, NotReady) as error:
+        if str(error).startswith("timed out: "):  # Redis answers: no server moves the ids or shards that the call waits for
+            return complain(CRASHED, str(error))
         return complain(NO_REDIS, f"no Redis: {error}")
     except Error as error:
         return complain(CRASHED, str(error))
