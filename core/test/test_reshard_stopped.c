@@ -123,6 +123,23 @@ static void test_a_push_says_that_its_id_is_on_its_way(void **state)
     close_stopped(&f, &m, batch);
 }
 
+/* All of its chunks were answered: one job is written, the other one waits for its id. */
+static void test_a_push_says_how_many_jobs_wait_for_their_id(void **state)
+{
+    redisReply *batch;
+    move m;
+    fixture f = open_stopped(&m, &batch);
+    int as_in_cluster;
+    (void)state;
+    for (as_in_cluster = 0; as_in_cluster < 2; as_in_cluster++) {
+        begin_push(&f, as_in_cluster);
+        add(&f, leaving_from(2), strlen(leaving_from(2)), "2", none);
+        push_until_held_up(&f);
+        assert_string_equal(strstr(why(&f), "lease_time"), "lease_time: 1 of 2 jobs were not written");
+    }
+    close_stopped(&f, &m, batch);
+}
+
 /* Else what takes long later would be blamed on the id. */
 static void test_that_an_id_was_on_its_way_is_forgotten_when_it_has_arrived(void **state)
 {
@@ -156,6 +173,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_a_call_for_an_id_says_that_it_is_on_its_way),
         cmocka_unit_test(test_a_push_says_that_its_id_is_on_its_way),
+        cmocka_unit_test(test_a_push_says_how_many_jobs_wait_for_their_id),
         cmocka_unit_test(test_that_an_id_was_on_its_way_is_forgotten_when_it_has_arrived),
     };
     return cmocka_run_group_tests(tests, start_server, stop_server);

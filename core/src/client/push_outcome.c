@@ -30,13 +30,16 @@ static size_t push_append(char *out, size_t cap, size_t at, const char *text)
     return at + len;
 }
 
-/* "2 of 5 chunks (1,400 of 5,000 jobs)" */
+/* "2 of 5 chunks (1,400 of 5,000 jobs)". Chunks that were answered may have jobs that wait for their ids: no chunks. */
 static void push_describe(const srt_push *p, size_t chunks, size_t jobs, char *out, size_t cap)
 {
     char a[32], b[32], d[32], e[32];
-    snprintf(out, cap, "%s of %s chunks (%s of %s jobs)", push_number(a, chunks),
-             push_number(b, p->pending_chunks + p->written_chunks + p->failed_chunks), push_number(d, jobs),
-             push_number(e, p->job_count));
+    if (chunks == 0)
+        snprintf(out, cap, "%s of %s jobs", push_number(d, jobs), push_number(e, p->job_count));
+    else
+        snprintf(out, cap, "%s of %s chunks (%s of %s jobs)", push_number(a, chunks),
+                 push_number(b, p->pending_chunks + p->written_chunks + p->failed_chunks), push_number(d, jobs),
+                 push_number(e, p->job_count));
 }
 
 static int push_compare_places(const void *a, const void *b)
