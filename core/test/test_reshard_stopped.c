@@ -140,6 +140,44 @@ static void test_a_push_says_how_many_jobs_wait_for_their_id(void **state)
     close_stopped(&f, &m, batch);
 }
 
+/* ---- Actions on all ids ----------------------------------------------------------------------- */
+
+/* As many looks as an action that waits for open batches makes in this time, of which it knows that `ms` have passed.
+ * Returns its status. */
+static int waits(const fixture *f, int64_t ms)
+{
+    int i, status = SERIATIM_AGAIN;
+    f->link->first_ms -= ms;
+    for (i = 0; i < 100 && status == SERIATIM_AGAIN; i++) {
+        pause_ms(1);
+        status = seriatim_link_step(f->link);
+    }
+    return status;
+}
+
+/* The id is counted that fails in a shard of which no batch is open. */
+static void test_an_action_on_all_ids_does_not_wait_for_ever_for_batches(void **state)
+{
+    redisReply *batches[2];
+    move m;
+    fixture f = open_stopped(&m, &batches[0]);
+    (void)state;
+    batches[1] = depart(&m, 2, leaving_from(2));
+    push_failed(&f, leaving_from(1), "1", 3, 3600);
+    assert_int_equal(seriatim_action_begin(f.client, f.queue, SERIATIM_DELETE_ALL_FAILED_JOBS, NULL, 0), SERIATIM_OK);
+    assert_int_equal(waits(&f, 0), SERIATIM_AGAIN);
+    assert_int_equal(waits(&f, 20000), SERIATIM_AGAIN);
+    assert_true(bring(&m, 2, batches[1]));
+    assert_int_equal(waits(&f, 0), SERIATIM_AGAIN);
+    assert_int_equal(waits(&f, 20000), SERIATIM_AGAIN); /* servers go on: 20 s since the last batch ended */
+    assert_int_equal(waits(&f, 12000), SERIATIM_TIMEOUT);
+    assert_non_null(strstr(why(&f), "timed out: 1 ids are done, others are on their way to another shard"));
+    freeReplyObject(batches[1]);
+    close_stopped(&f, &m, batches[0]);
+}
+
+/* ---- Later ------------------------------------------------------------------------------------ */
+
 /* Else what takes long later would be blamed on the id. */
 static void test_that_an_id_was_on_its_way_is_forgotten_when_it_has_arrived(void **state)
 {
@@ -174,6 +212,7 @@ int main(void)
         cmocka_unit_test(test_a_call_for_an_id_says_that_it_is_on_its_way),
         cmocka_unit_test(test_a_push_says_that_its_id_is_on_its_way),
         cmocka_unit_test(test_a_push_says_how_many_jobs_wait_for_their_id),
+        cmocka_unit_test(test_an_action_on_all_ids_does_not_wait_for_ever_for_batches),
         cmocka_unit_test(test_that_an_id_was_on_its_way_is_forgotten_when_it_has_arrived),
     };
     return cmocka_run_group_tests(tests, start_server, stop_server);

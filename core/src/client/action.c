@@ -222,12 +222,21 @@ static int action_on_batch(seriatim_client *c, action_state *a, const srt_reques
     return action_walk(c, a);
 }
 
-/* The second pass of a slice that has looked often enough is begun by the next slice. */
+/* The second pass of a slice that has looked often enough is begun by the next slice; another action waits longer. */
 static int action_on_awake(seriatim_client *c)
 {
     action_state *a = c->state;
     if (a->is_slice && ++a->looks == SRT_BATCHES_LOOKS)
         return SERIATIM_OK;
+    if (srt_batches_stay(c, &a->batches)) {
+        c->waited_for_move = 1;
+        return srt_client_fail(
+            c, srt_fail(&c->error, SERIATIM_TIMEOUT,
+                        "timed out: %lld ids are done, others are on their way to another shard, and the server that "
+                        "moves them does not go on; start a server of the queue if none lives, and try again after its "
+                        "lease_time",
+                        (long long)a->changed));
+    }
     return srt_batches_ask(c, &a->batches, a->queue, ACTION_BATCH);
 }
 

@@ -130,12 +130,18 @@ typedef struct srt_batches {
     int64_t *open; /* of each shard that ids leave: the number of its batch; 0: none, or it has ended */
     size_t cap;
     unsigned count;
+    int64_t since_ms; /* spent_ms of the first look behind the last batch that has ended; -1: there was none yet */
 } srt_batches;
 
 /* Asks all shards that ids leave for their batch; `kind` of the requests. With none, it must not be called. */
 int srt_batches_begin(seriatim_client *c, srt_batches *b, srt_queue *queue, int kind);
 /* Asks those again whose batch had not ended; to be called when the operation awakes. */
 int srt_batches_ask(seriatim_client *c, srt_batches *b, srt_queue *queue, int kind);
+/*
+ * To be called when the operation awakes. 1: for 30 s none of them has ended. Whoever moves ids has died then, or is
+ * held up.
+ */
+int srt_batches_stay(const seriatim_client *c, srt_batches *b);
 /* Takes an answer. 1: it is the last one, and all batches have ended; else the operation sleeps after the last one. */
 int srt_batches_take(seriatim_client *c, srt_batches *b, const srt_request *r, const srt_token *sequence);
 void srt_batches_free(srt_batches *b);
