@@ -218,19 +218,34 @@ describe("seriatim.testing", function()
       assert.same({ 1, "7" }, { #dead, dead[1].payload })
     end)
 
-    it("R-TEST-9: refuses what needs Redis, by name", function()
+    it("R-TEST-9: refuses what needs Redis, by name, in both modes", function()
       local one = jobs.worker()
-      suite.raises("metrics needs Redis", function() one:metrics() end)
-      suite.raises("query needs Redis", function() one.queries:fetch { 1 } end)
-      suite.raises("the action pause needs Redis", function() one.actions:pause() end)
-      suite.raises("pop needs Redis", function() seriatim.pop("Recorder", { wait = 0 }) end)
       local popped = seriatim.delivery "AUMZhfhbqRHsQxmF-Fun1QxB2sNdQZ4C9wAAAAAAAAAAAAEACABSZWNvcmRlcjE"
-      suite.raises("^a report on a delivery needs Redis", function() popped:ack() end)
-      suite.raises("nodes needs Redis", function() seriatim.nodes() end)
-      suite.raises("ick needs Redis", function() seriatim.ick():ickstats("a") end)
-      suite.raises("ick needs Redis", function() seriatim.ick({ url = "redis://127.0.0.1:1" }):ickstats("a") end)
       seriatim.workers = { one }
-      suite.raises("a server needs Redis", function() servers.new({ application = "./app.lua" }):start() end)
+      local calls = {
+        { "metrics", function() one:metrics() end },
+        { "query", function() one.queries:fetch { 1 } end },
+        { "query", function() one.queries:range_by_deliver_at("-inf", "+inf") end },
+        { "explain", function() one.queries:explain(1) end },
+        { "layout", function() one.queue:shards_count() end },
+        { "the action pause", function() one.actions:pause() end },
+        { "check", function() one.actions:check() end },
+        { "nodes", function() seriatim.nodes() end },
+        { "node_command", function() seriatim.quiet_node "a" end },
+        { "node_command", function() seriatim.stop_node "a" end },
+        { "pop", function() seriatim.pop("Recorder", { wait = 0 }) end },
+        { "a report on a delivery", function() popped:ack() end },
+        { "ick", function() seriatim.ick():ickstats "a" end },
+        { "ick", function() seriatim.ick({ url = "redis://127.0.0.1:1" }):ickstats "a" end },
+        { "a server", function() servers.new({ application = "./app.lua" }):start() end },
+      }
+      for _, mode in ipairs { testing.fake, testing.inline } do
+        mode(function()
+          for _, each in ipairs(calls) do
+            suite.raises("^" .. each[1] .. " needs Redis", each[2])
+          end
+        end)
+      end
     end)
 
     it("R-TEST-9: clears and drains all workers in order of time", function()

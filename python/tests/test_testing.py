@@ -255,13 +255,26 @@ def test_r_test_8_what_the_codec_raises_is_raised_and_the_payload_is_dead(fake: 
     assert dead.payload == b"7" and "unreadable" in str(dead.error)
 
 
-def test_r_test_9_what_needs_redis_is_refused_by_name(fake: None) -> None:
+@pytest.mark.parametrize("mode", [testing.fake, testing.inline])
+def test_r_test_9_what_needs_redis_is_refused_by_name(mode: Any) -> None:
+    with mode():
+        _refuse_what_needs_redis()
+
+
+def _refuse_what_needs_redis() -> None:
     one = worker()
     popped = seriatim.delivery("AUMZhfhbqRHsQxmF-Fun1QxB2sNdQZ4C9wAAAAAAAAAAAAEACABSZWNvcmRlcjE")
     for call, name in (
         (lambda: one.metrics, "metrics"),
         (lambda: one.queries.fetch([1]), "query"),
+        (lambda: one.queries.range_by_deliver_at("-inf", "+inf"), "query"),
+        (lambda: one.queries.explain(1), "explain"),
+        (lambda: one.queue.shards_count, "layout"),
         (lambda: one.actions.pause(), "the action pause"),
+        (lambda: one.actions.check(), "check"),
+        (seriatim.nodes, "nodes"),
+        (lambda: seriatim.quiet_node("a"), "node_command"),
+        (lambda: seriatim.stop_node("a"), "node_command"),
         (lambda: seriatim.pop("Recorder", wait=0), "pop"),
         (lambda: asyncio.run(seriatim.apop("Recorder", wait=0)), "apop"),
         (popped.ack, "a report on a delivery"),

@@ -169,15 +169,27 @@ RSpec.describe "Seriatim.testing!" do
       end
     end
 
-    it "R-TEST-9: refuses what needs Redis, by name" do
-      expect { worker.metrics }.to raise_error(Seriatim::Invalid, /metrics needs Redis/)
-      expect { worker.actions.pause }.to raise_error(Seriatim::Invalid, /the action pause needs Redis/)
-      expect { Seriatim.pop("Recorder", wait: 0) }.to raise_error(Seriatim::Invalid, /pop needs Redis/)
-      popped = Seriatim.delivery("AUMZhfhbqRHsQxmF-Fun1QxB2sNdQZ4C9wAAAAAAAAAAAAEACABSZWNvcmRlcjE")
-      expect { popped.ack }.to raise_error(Seriatim::Invalid, /\Aa report on a delivery needs Redis/)
-      expect { Seriatim::Ick.new.ickstats("a") }.to raise_error(Seriatim::Invalid, /ick needs Redis/)
-      expect { Seriatim::Ick.new("redis://127.0.0.1:1").ickstats("a") }.to raise_error(Seriatim::Invalid, /ick needs Redis/)
-      expect { Seriatim::Server.new(workers: [worker]).start }.to raise_error(Seriatim::Invalid, /a server needs Redis/)
+    %i[fake inline].each do |mode|
+      it "R-TEST-9: refuses what needs Redis, by name, in the mode #{mode}" do
+        popped = Seriatim.delivery("AUMZhfhbqRHsQxmF-Fun1QxB2sNdQZ4C9wAAAAAAAAAAAAEACABSZWNvcmRlcjE")
+        calls = {
+          "metrics" => [-> { worker.metrics }],
+          "query" => [-> { worker.queries.fetch([1]) }, -> { worker.queries.range_by_deliver_at("-inf", "+inf") }],
+          "explain" => [-> { worker.queries.explain(1) }],
+          "layout" => [-> { worker.queue.shards_count }],
+          "the action pause" => [-> { worker.actions.pause }],
+          "check" => [-> { worker.actions.check }],
+          "nodes" => [-> { Seriatim::Metrics.nodes }],
+          "node_command" => [-> { Seriatim.quiet_node("a") }, -> { Seriatim.stop_node("a") }],
+          "pop" => [-> { Seriatim.pop("Recorder", wait: 0) }],
+          "a report on a delivery" => [-> { popped.ack }],
+          "ick" => [-> { Seriatim::Ick.new.ickstats("a") }, -> { Seriatim::Ick.new("redis://127.0.0.1:1").ickstats("a") }],
+          "a server" => [-> { Seriatim::Server.new(workers: [worker]).start }]
+        }
+        Seriatim.testing!(mode) do
+          calls.each { |name, all| all.each { |call| expect(&call).to raise_error(Seriatim::Invalid, /\A#{name} needs Redis/) } }
+        end
+      end
     end
 
     it "R-TEST-9: clears and drains all workers in order of time" do

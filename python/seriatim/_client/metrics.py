@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from .._types import Metrics, Node, QueueOwner
 from . import pool
-from .connection import Connection
 
 
 def of(worker: QueueOwner) -> Metrics:
@@ -13,4 +12,4 @@ def of(worker: QueueOwner) -> Metrics:
 
 def nodes() -> list[Node]:
     """The living nodes."""
-    return pool.ask(Connection.nodes)
+    return pool.ask(lambda connection: connection.nodes())
