@@ -308,6 +308,45 @@ def test_f19_what_is_sent_to_a_forked_child_does_not_stop_the_server(serve: Serv
     assert server.command.stop() == 0
 
 
+HANDLED = """
+import signal
+SERVER = os.getpid()
+def handle(number, frame):
+    if os.getpid() != SERVER:
+        os._exit(7)
+    with open(os.environ["TRACE"], "a") as trace:
+        trace.write("heard\\n")
+signal.signal(signal.SIGUSR1, handle)
+@seriatim.on_server_init
+def later():
+    signal.signal(signal.SIGHUP, handle)
+class Busy(seriatim.Worker):
+    def perform(self, payloads_by_id):
+        for number in (signal.SIGUSR1, signal.SIGHUP):
+            child = os.fork()
+            if child == 0:
+                time.sleep(60)
+                os._exit(0)
+            os.kill(child, number)
+            begin(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
+        end(*payloads_by_id)
+"""
+
+
+def test_handlers_of_the_application_for_hup_and_usr1_stay_its_own(serve: Serve, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(KINDS, "handled", HANDLED)
+    server = serve("handled", ids=1)
+    eventually(lambda: "0 end" in server.trace)
+    assert server.trace == "7 begin\n7 begin\n0 end\n"
+    for heard, name in enumerate(("USR1", "HUP"), 1):
+        server.command.signal(name)
+        eventually(lambda: server.trace.count("heard") == heard)
+    server.command.signal("TSTP")
+    server.command.wait_for(" quiet ")
+    assert "is ignored" not in server.command.log
+    assert server.command.stop() == 0
+
+
 FORKED_SLOWLY = """
 import os, signal, time
 os.register_at_fork(after_in_child=lambda: time.sleep(1))  # before the hook of the server

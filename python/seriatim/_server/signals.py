@@ -40,7 +40,7 @@ class Signals:
 
     def _leave(self) -> None:
         """The interpreter's end takes the handlers away: the second of two SIGTERM that are one must not become its end."""
-        if signal.getsignal(signal.SIGTERM) == self._note:
+        if self._has(signal.SIGTERM):
             signal.signal(signal.SIGTERM, signal.SIG_IGN)
 
     def __init__(
@@ -111,9 +111,16 @@ class Signals:
 
     def _drain(self) -> None:
         try:
-            self._heard.extend(number for number in os.read(self._reader, 4096) if number in self._previous)
+            self._heard.extend(number for number in os.read(self._reader, 4096) if self._hears(number))
         except BlockingIOError:
             pass
+
+    def _hears(self, number: int) -> bool:
+        """Python writes the byte of every signal that has a handler. The application may have set one for HUP or USR1."""
+        return number in self._previous and (number not in (signal.SIGHUP, signal.SIGUSR1) or self._has(number))
+
+    def _has(self, number: int) -> bool:
+        return signal.getsignal(number) == self._note
 
     def _note(self, number: int, _frame: FrameType | None) -> None:
         """Only what the byte in the pipe cannot do."""
@@ -142,4 +149,5 @@ class Signals:
         if self._at_once is None:
             _native.exit_beyond([], 0, 0)
         for number, handler in self._previous.items():
-            signal.signal(number, signal.SIG_DFL if handler is None else handler)
+            if self._has(number):  # else the application has set one of its own since
+                signal.signal(number, signal.SIG_DFL if handler is None else handler)
