@@ -52,9 +52,14 @@ function servers.new(options)
   return self
 end
 
+---Raises an error of seriatim before the start.
+function Server:started_runner()
+  return self.runner or error(errors.new("CLOSED", "the server has not started"), 0)
+end
+
 ---Figures of the node: commands, processed, failed, refused, shards, running, claimed, connected.
 function Server:stats()
-  return self.runner:stats()
+  return self:started_runner():stats()
 end
 
 -- ---- start
@@ -212,7 +217,7 @@ end
 
 ---Claims no more jobs; running jobs go on. An operator may ask for it, too (seriatim.quiet_node).
 function Server:quiet()
-  self.runner:quiet()
+  self:started_runner():quiet()
   log.info("quiet", "no more jobs are claimed")
 end
 

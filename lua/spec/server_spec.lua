@@ -456,6 +456,9 @@ describe("a server", function()
     shell:write("program.lua", [[
       require("seriatim.server.application").load("./app.lua")
       local server = require("seriatim.server").new { application = "./app.lua", threads = 2 }
+      for _, early in ipairs { server.stats, server.quiet } do
+        print(pcall(early, server))
+      end
       server:start()
       local stats
       for _ = 1, 1200 do
@@ -468,7 +471,8 @@ describe("a server", function()
     ]])
     local script = shell:line({}):gsub("'[^']*seriatim%-lua'", "program.lua")
     local output = command.output_of(("( %s ) 2> %s/err"):format(script, shell.folder))
-    assert.matches("^4%s+true%s+true\nfalse%s+CLOSED: a server starts once", output)
+    local early = "false%s+CLOSED: the server has not started\n"
+    assert.matches("^" .. early .. early .. "4%s+true%s+true\nfalse%s+CLOSED: a server starts once", output)
     assert.equal(3, shell:count_of("end "))
   end)
 end)

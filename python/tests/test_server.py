@@ -524,6 +524,14 @@ def test_shares_a_queue_between_two_servers_and_gives_all_to_the_one_that_is_lef
 # ---- its end
 
 
+def test_before_its_start_a_server_refuses_what_only_a_running_one_knows() -> None:
+    server = seriatim.Server(workers=[worker("Early")])
+    for call in (server.stats, server.quiet):
+        with pytest.raises(seriatim.Closed, match="the server has not started"):
+            call()
+    assert server.stop() and not server.running
+
+
 def test_may_be_stopped_and_started_again_with_a_server_of_its_own_each_time() -> None:
     recorder = worker("Again")
     for id in range(3):

@@ -59,6 +59,12 @@ RSpec.describe "the server's threads" do
     Process.setrlimit(:NOFILE, *limits)
   end
 
+  it "refuses before its start what only a running server knows" do
+    server = Seriatim::Server.new(workers: [worker("Early")])
+    %i[stats quiet].each { |call| expect { server.public_send(call) }.to raise_error(Seriatim::Closed, "the server has not started") }
+    expect([server.stop, server.running?]).to eq([true, false])
+  end
+
   it "a start that gets no descriptor raises an error that blames no Redis, and may be tried again" do
     recorder = worker("Descriptors")
     server = Seriatim::Server.new(workers: [recorder])

@@ -122,9 +122,9 @@ class Server:
     def stats(self) -> dict[str, int | bool]:
         """
         Figures of the node: commands, processed, failed, refused, shards, running, claimed, connected (and Redis has answered within
-        the last lease_time).
+        the last lease_time). Raises Closed before the start.
         """
-        return self._runner.stats()
+        return self._started_runner().stats()
 
     def tasks(self) -> list[tuple[str, list[str]]]:
         """Name and stack of what runs on the event loop."""
@@ -157,8 +157,8 @@ class Server:
         return self
 
     def quiet(self) -> Server:
-        """Claims nothing more; what runs goes on. The dashboard may ask for it, too."""
-        self._runner.quiet()
+        """Claims nothing more; what runs goes on. The dashboard may ask for it, too. Raises Closed before the start."""
+        self._started_runner().quiet()
         _log.info("quiet", "no more jobs are claimed")
         return self
 
@@ -184,6 +184,11 @@ class Server:
                 return bool(self._clean)
             finally:
                 self._finishing = False
+
+    def _started_runner(self) -> _native.Runner:
+        if not self._started:
+            raise Closed("the server has not started")
+        return self._runner
 
     def _serve(self, worker: type[Worker]) -> None:
         """

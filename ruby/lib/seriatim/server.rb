@@ -99,8 +99,10 @@ module Seriatim
     end
 
     # Claims no more jobs; running jobs go on. An operator may ask for it, too ({NodeCommands#quiet_node}).
+    # @return [self]
+    # @raise [Closed] it has not started
     def quiet
-      @runner&.quiet
+      started_runner.quiet
       Log.info("quiet", "no more jobs are claimed")
       self
     end
@@ -180,7 +182,8 @@ module Seriatim
 
     # Figures of the node: commands, processed, failed, refused, shards, running, claimed, connected.
     # @return [Hash]
-    def stats = @runner.stats
+    # @raise [Closed] it has not started
+    def stats = started_runner.stats
 
     # @api private
     attr_reader :runner
@@ -206,6 +209,8 @@ module Seriatim
     end
 
     private
+
+    def started_runner = @runner || raise(Closed, "the server has not started")
 
     # ---- start
 
