@@ -837,10 +837,11 @@ int seriatim_runner_extend(seriatim_runner *runner, seriatim_delivery *delivery,
  */
 int seriatim_runner_checkpoint(seriatim_runner *runner, seriatim_delivery *delivery, size_t i, size_t count);
 /*
- * Waits until Redis has confirmed all checkpoints of the delivery. OK: it has. STALE: the run of one of its ids is
- * another's now, or abandon has handed the delivery back, whatever was confirmed before. CLOSED: another thread settled
- * the delivery meanwhile, or seriatim_runner_wake_all ended the wait. AGAIN: timeout_ms are over (0: does not wait; -1:
- * no limit), or a signal came; it may be called again.
+ * Waits until Redis has confirmed all checkpoints of the delivery; it sends nothing. OK: it has. STALE, whatever was
+ * confirmed before: Redis refused a checkpoint; the runner lost the shard; it has claimed one of the ids again, because
+ * a ttr was over; or abandon has handed the delivery back. A ttr that is over is not noticed before one of these.
+ * CLOSED: another thread settled the delivery meanwhile, or seriatim_runner_wake_all ended the wait. AGAIN: timeout_ms
+ * are over (0: does not wait; -1: no limit), or a signal came; it may be called again.
  */
 int seriatim_runner_flush(seriatim_runner *runner, seriatim_delivery *delivery, int timeout_ms);
 /* A thread that waits so; on its stack. The fields are the runner's. */

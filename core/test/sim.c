@@ -401,11 +401,16 @@ static void outcome_of(sim *s, sim_thread *t, size_t i)
     (void)job;
 }
 
-/* What Redis has confirmed is gone there, unless a failover has taken it back. */
+/*
+ * What Redis has confirmed is gone there, unless a failover has taken it back. A run that is lost by a newer claim has
+ * ended there.
+ */
 static void check_checkpoint(sim *s, const seriatim_delivery *d, size_t i)
 {
     const srt_job *job = d->jobs[i];
     const store_id *id = store_find(s->store, job->view.id, job->view.id_len);
+    if (job->lost && !job->old && !s->p->outages && id->open == job->view.fence)
+        store_violated(s->store, "%s: its run counts as lost, and is not", id->name);
     if (!job->checkpoint || s->p->outages || srt_node_flushed(d) != SERIATIM_OK || id->open != job->view.fence)
         return;
     s->confirmed++;

@@ -13,6 +13,8 @@
 
 #include "store_node.h"
 
+#include <string.h>
+
 #define SHARDS 5 /* of the first queue of the model */
 #define TTR_MS 8000
 
@@ -257,6 +259,66 @@ static void test_a_reconnect_takes_no_run_for_lost_whose_id_is_in_two_threads(vo
     close_node(&f);
 }
 
+/* Nothing of it waits for an answer: the node knows by the second claim. */
+static void test_r_checkpoint_7_a_flush_is_stale_when_the_id_runs_again(void **state)
+{
+    seriatim_delivery *d[2];
+    node_and_store f = open_node_of_threads(timed(), 2);
+    (void)state;
+    push_to(&f, 1, 1);
+    d[0] = take(&f);
+    pass(&f, TTR_MS - 1000);
+    assert_int_equal(srt_node_extend(f.node, d[0], 0, TTR_MS / 1000, now_of(&f)), SERIATIM_OK);
+    pump(&f);
+    pass(&f, TTR_MS - 1000);
+    assert_int_equal(srt_node_flushed(d[0]), SERIATIM_OK);
+    pass(&f, 1001);
+    d[1] = take(&f);
+    assert_int_equal(srt_node_flushed(d[0]), SERIATIM_STALE);
+    assert_int_equal(srt_node_flushed(d[1]), SERIATIM_OK);
+    end(&f, d[0]);
+    reconnect_node(&f);
+    pump(&f);
+    assert_int_equal(srt_node_flushed(d[1]), SERIATIM_OK);
+    end(&f, d[1]);
+    close_node(&f);
+}
+
+static void test_r_checkpoint_7_a_flush_is_stale_when_the_ttr_was_removed_meanwhile(void **state)
+{
+    seriatim_delivery *d[2];
+    node_and_store f = open_node_of_threads(timed(), 2);
+    (void)state;
+    push_to(&f, 1, 1);
+    d[0] = take(&f);
+    f.node->shards[0]->queue->now.ttr = 0;
+    pass(&f, TTR_MS + 1);
+    d[1] = push_and_take(&f, id_of(&f, 0, 0));
+    assert_int_equal(srt_node_flushed(d[0]), SERIATIM_STALE);
+    assert_int_equal(srt_node_flushed(d[1]), SERIATIM_OK);
+    end(&f, d[0]);
+    end(&f, d[1]);
+    close_node(&f);
+}
+
+static void test_r_checkpoint_7_a_flush_is_stale_when_the_shard_is_lost(void **state)
+{
+    node_and_store f = open_node_of_threads(queue_q(), 2);
+    store_shard *shard = &f.store->shards[0];
+    seriatim_delivery *d;
+    (void)state;
+    d = push_and_take(&f, id_of(&f, 0, 0));
+    assert_int_equal(srt_node_flushed(d), SERIATIM_OK);
+    strcpy(shard->owner, "another");
+    shard->lease++;
+    store_push(f.store, id_of(&f, 0, 1), 0);
+    reconnect_node(&f);
+    pump(&f);
+    assert_int_equal(srt_node_flushed(d), SERIATIM_STALE);
+    end(&f, d);
+    close_node(&f);
+}
+
 /* Redis lacks the first run, but has forgotten nothing. */
 static void test_an_overrun_run_hides_no_other_when_the_ttr_is_removed(void **state)
 {
@@ -292,6 +354,9 @@ int main(void)
         cmocka_unit_test(test_an_id_whose_time_ended_before_its_run_is_claimed_again),
         cmocka_unit_test(test_a_reconnect_takes_no_run_for_lost_whose_id_is_in_two_threads),
         cmocka_unit_test(test_an_overrun_run_hides_no_other_when_the_ttr_is_removed),
+        cmocka_unit_test(test_r_checkpoint_7_a_flush_is_stale_when_the_id_runs_again),
+        cmocka_unit_test(test_r_checkpoint_7_a_flush_is_stale_when_the_ttr_was_removed_meanwhile),
+        cmocka_unit_test(test_r_checkpoint_7_a_flush_is_stale_when_the_shard_is_lost),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

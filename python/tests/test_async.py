@@ -371,6 +371,32 @@ def test_r_checkpoint_7_aflush_waits_on_the_loop_and_says_that_a_run_is_stale() 
     assert [each for each in seen if each != "stale"] == [["a", "b", "c"], ["b", "c"], ["b", "c"]]
 
 
+@pytest.mark.parametrize("checkpoints", [0, 1])
+def test_r_checkpoint_7_flush_says_that_the_id_runs_again_though_no_answer_is_awaited(checkpoints: int) -> None:
+    fences: list[int] = []
+    said: list[str] = []
+
+    def perform(payloads_by_id: Any, batch: seriatim.Batch) -> None:
+        fences.append(batch.fence(1))
+        if len(fences) > 1:
+            eventually(lambda: said)
+            return
+        batch.checkpoint(1, checkpoints)
+        batch.flush()
+        eventually(lambda: len(fences) == 2)
+        try:
+            batch.flush()
+            said.append("flushed")
+        except seriatim.Stale:
+            said.append("stale")
+
+    recorder = worker("Overrun", perform, ttr=1.0, fold="list", shards_count=1)
+    recorder.perform_async([{"id": 1, "payload": "a"}, {"id": 1, "payload": "b"}])
+    serve(recorder, threads=3)
+    eventually(lambda: said)
+    assert said == ["stale"]
+
+
 def test_checkpoints_and_snoozes_that_cannot_be_are_refused() -> None:
     refused: list[str] = []
 

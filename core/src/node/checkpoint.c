@@ -83,7 +83,7 @@ int srt_node_flushed(const seriatim_delivery *d)
         return SERIATIM_STALE;
     for (i = 0; d->kind == SERIATIM_RUN && i < d->count; i++) {
         const srt_checkpoint *c = d->jobs[i]->checkpoint;
-        if (c && c->stale)
+        if (d->jobs[i]->lost || (c && c->stale))
             return SERIATIM_STALE;
         if (c && c->confirmed < c->wanted)
             status = SERIATIM_AGAIN;

@@ -134,6 +134,7 @@ static int claim_job(srt_node *node, srt_shard *s, srt_claim *claim, seriatim_te
     job->lease = s->lease;
     job->text = "";
     claim->jobs++;
+    srt_job_lose_earlier(node, job);
     if (job->record.missing)
         srt_shard_slice(node, job, now);
     else
@@ -174,6 +175,7 @@ static int claim_take(srt_node *node, srt_shard *s, const srt_reply *reply, int6
         return SERIATIM_NOMEM;
     claim->taken_at = now;
     claim->timed = s->timed;
+    s->ever_timed |= s->timed;
     runs[0] = claim_run(claim, '0', mode, fence);
     runs[1] = claim_run(claim, '1', mode, fence);
     status = runs[0] && runs[1] ? SERIATIM_OK : SERIATIM_NOMEM;

@@ -28,7 +28,8 @@ typedef struct srt_job {
     srt_shard *shard;
     seriatim_claimed view; /* texts of the record, for the host */
     srt_record record;
-    int old; /* was in a thread's hands when its shard was lost or acquired: its id may be claimed again meanwhile */
+    int old;  /* was in a thread's hands when its shard was lost or acquired: its id may be claimed again meanwhile */
+    int lost; /* Redis takes no more reports on it: its shard was lost, or its id was claimed anew */
     const char *run; /* as Redis has it in `running` */
     size_t run_len;
     char mode;     /* SRT_RUN_NORMAL, _UNPROVEN, _SUSPECT or _DIED */

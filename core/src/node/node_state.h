@@ -103,6 +103,7 @@ struct srt_shard {
     size_t asked;  /* by the claim that is on its way, of a queue with a time to run */
     int64_t asked_at;                        /* and when it was sent */
     int timed;                               /* the claim that is on its way names a ttr */
+    int ever_timed;                          /* one did, so a thread may have a run whose time is over */
     int64_t claim_at;                        /* after a refusal: nothing is claimed before */
     uint64_t claim_turn;                     /* when it asked last, by node->claim_turns */
     int64_t due_at, unproven_at, suspect_at; /* local ms at which something will be due */

@@ -102,21 +102,44 @@ void srt_group_release_overdue(srt_node *node, srt_group *group, int64_t now)
         srt_node_wake_unproven(node);
 }
 
+static void job_lose(srt_node *node, srt_job *job)
+{
+    job->lost = 1;
+    node->checkpoint_news = 1; /* for who waits in a flush */
+}
+
+/* A thread may still have a run of the id whose time is over: Redis claims no id whose run it would still take. */
+void srt_job_lose_earlier(srt_node *node, const srt_job *job)
+{
+    const seriatim_delivery *d;
+    size_t i;
+    for (d = node->held; job->shard->ever_timed && d; d = d->next)
+        for (i = 0; d->shard == job->shard && d->kind == SERIATIM_RUN && !d->abandoned && i < d->count; i++) {
+            srt_job *held = d->jobs[i];
+            if (held->view.id_len == job->view.id_len && memcmp(held->view.id, job->view.id, job->view.id_len) == 0)
+                job_lose(node, held);
+        }
+}
+
 /*
  * Marks the runs that threads have as old: Redis may give their ids out again, because another node owned the shard or
  * because a failover lost their claims. Runs that were claimed after the last claim that Redis knows (`heard`; 0: not
- * known) lose their lease: acquire must not name them beside newer runs of the same ids.
+ * known) lose their lease: acquire must not name them beside newer runs of the same ids. Runs without the shard's lease
+ * are lost.
  */
-void srt_shard_mark_old(const srt_node *node, srt_shard *s, int64_t heard)
+void srt_shard_mark_old(srt_node *node, srt_shard *s, int64_t heard)
 {
     const seriatim_delivery *d;
     size_t i;
     for (d = node->held; s->running > 0 && d; d = d->next)
         for (i = 0; d->shard == s && d->kind == SERIATIM_RUN && !d->abandoned && i < d->count; i++) {
-            s->old += !d->jobs[i]->old;
-            d->jobs[i]->old = 1;
-            if (heard && d->jobs[i]->view.fence > heard)
-                d->jobs[i]->lease = NO_LEASE;
+            srt_job *job = d->jobs[i];
+            s->old += !job->old;
+            job->old = 1;
+            if (heard && job->view.fence > heard)
+                job->lease = NO_LEASE;
+            if (s->state == SRT_FOREIGN || job->lease != s->lease)
+                job_lose(node, job);
         }
 }
 

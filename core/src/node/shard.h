@@ -38,7 +38,9 @@ void srt_shard_prompt(srt_shard *s, int64_t now); /* for a time, what ends is no
 /* recall.c */
 void srt_shard_recall(srt_node *node, srt_shard *s, int64_t now); /* hands back what no thread has begun */
 void srt_shard_lose(srt_node *node, srt_shard *s);                /* the shard is lost: another node has it */
-void srt_shard_mark_old(const srt_node *node, srt_shard *s, int64_t heard);
+/* The id was claimed: an earlier run of it that a thread has is lost. */
+void srt_job_lose_earlier(srt_node *node, const srt_job *job);
+void srt_shard_mark_old(srt_node *node, srt_shard *s, int64_t heard);
 void srt_shard_drop_forgotten(srt_node *node, srt_shard *s, int64_t heard);
 
 /* offer.c */
