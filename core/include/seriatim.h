@@ -479,7 +479,8 @@ const char *seriatim_link_address(const seriatim_link *link);
  *   OK                the operation has ended well, or no operation is under way
  *   AGAIN             wait, then step again
  *   CLOSED            the link was reset, or the operation was begun before a fork
- *   UNKNOWN_OUTCOME   the push timed out, and part of it may have been written; the message names the chunks
+ *   UNKNOWN_OUTCOME   the push timed out, or the link was reset, and part of it may have been written; the message
+ *                     names the chunks
  *   IO, TIMEOUT       Redis could not be reached, or did not answer: within seriatim_push_timeout for a push, within
  *                     30 seconds for any other operation, within 5 seconds for both if this link was never connected
  *                     (and for as long as its host name was looked up)
@@ -492,7 +493,10 @@ int seriatim_link_wants(const seriatim_link *link); /* SERIATIM_WANT_* bits */
 int seriatim_link_timeout_ms(const seriatim_link *link);
 /* Waits by poll(2), for hosts without a scheduler of their own. OK or IO; a signal returns early with OK. */
 int seriatim_link_wait(seriatim_link *link);
-/* Cancels the operation under way (it ends as CLOSED) and closes the socket; the next operation connects again. */
+/*
+ * Cancels the operation under way and closes the socket; the next operation connects again. It ends as CLOSED, a push
+ * of which something was sent and not answered as UNKNOWN_OUTCOME.
+ */
 void seriatim_link_reset(seriatim_link *link);
 /*
  * Shows on a terminal how far the next action on a whole queue, or the next check, is, until it ends: one line that is
