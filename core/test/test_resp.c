@@ -68,6 +68,9 @@ static void test_f15_errors_have_their_status(void **state)
                  {"INPROG x", SERIATIM_LOADING},
                  {"IOERR x", SERIATIM_LOADING},
                  {"DENIED x", SERIATIM_AUTH},
+                 {"ERR Protocol error: unauthenticated multibulk length", SERIATIM_AUTH},
+                 {"ERR Protocol error: unauthenticated bulk length", SERIATIM_AUTH},
+                 {"ERR Protocol error: invalid multibulk length", SERIATIM_SERVER},
                  {"NOPERM x", SERIATIM_AUTH},
                  {"ERR The user executing the script can't run this command or subcommand script: 0a", SERIATIM_AUTH},
                  {"ERR Error running script (call to f_0a): @user_script:1: @user_script: 1: The user executing the "

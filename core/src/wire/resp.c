@@ -315,6 +315,13 @@ static const char *lacks_right(const char *data)
     return is_first_word(error_words(data), "NOPERM") ? "Redis answers, but its user lacks a right" : NULL;
 }
 
+/* Redis answers so instead of NOAUTH to a request of more than ten arguments, or with one of more than 16 KB. */
+static int lacks_password(const char *data)
+{
+    static const char unread[] = "ERR Protocol error: unauthenticated ";
+    return strncmp(data, unread, sizeof unread - 1) == 0;
+}
+
 /* Scripts report errors of their commands with a longer text: only the first word decides, except of a right. */
 int srt_reply_status(const srt_token *token, seriatim_error *error)
 {
@@ -349,6 +356,8 @@ int srt_reply_status(const srt_token *token, seriatim_error *error)
         return SERIATIM_OK;
     if ((right = lacks_right(token->data)) != NULL)
         return srt_fail(error, SERIATIM_AUTH, "%s: %s", right, token->data);
+    if (lacks_password(token->data))
+        return srt_fail(error, SERIATIM_AUTH, "%s: %s", seriatim_status_text(SERIATIM_AUTH), token->data);
     for (i = 0; i < sizeof words / sizeof *words; i++)
         if (is_first_word(error_words(token->data), words[i].word))
             return srt_fail(error, words[i].status, "%s: %s", seriatim_status_text(words[i].status), token->data);
