@@ -177,6 +177,43 @@ static void test_a_request_refuses_lists_that_are_missing(void **state)
     refused(seriatim_web_begin(client, &settings, &request), "workers are missing");
 }
 
+static void test_a_request_ignores_the_length_of_a_text_that_is_missing(void **state)
+{
+    static const char *const methods[] = {"GET", "POST"}, *const paths[] = {NULL, "/", "/api/web/Q/park",
+                                                                            "/api/v1/consume/pop"};
+    const seriatim_text missing = {NULL, 9};
+    const seriatim_web_worker worker = {{NULL, 9}, {NULL, 9}};
+    seriatim_web_settings settings;
+    seriatim_web_request request;
+    size_t i;
+    int status;
+    (void)state;
+    memset(&settings, 0, sizeof settings);
+    settings.workers = &worker;
+    settings.worker_count = 1;
+    settings.consume = 1;
+    for (i = 0; i < 8; i++) {
+        const char *path = paths[i / 2];
+        memset(&request, 0, sizeof request);
+        request.prefix = request.query = request.host = request.origin = missing;
+        request.sec_fetch_site = request.content_type = request.authorization = request.accept = missing;
+        request.accept_encoding = request.body = request.path = missing;
+        request.role = SERIATIM_WEB_ADMIN;
+        request.method = methods[i % 2];
+        if (path) {
+            request.path.data = path;
+            request.path.len = strlen(path);
+        }
+        assert_int_equal(seriatim_web_begin(client, &settings, &request), SERIATIM_OK);
+        status = seriatim_web_answer(client, SERIATIM_OK, NULL)->status;
+        assert_true(i == 0 || i == 2 ? status == 200 : status >= 400 && status < 500);
+    }
+    request.method = "GET";
+    request.path.data = "/api/web/Q/range_by_id"; /* which looks at the workers */
+    request.path.len = strlen(request.path.data);
+    assert_int_equal(seriatim_web_begin(client, &settings, &request), SERIATIM_OK);
+}
+
 static void test_a_sentinel_that_failed_without_a_reason_has_one(void **state)
 {
     seriatim_sentinel *sentinel;
@@ -300,6 +337,7 @@ int main(void)
         CLIENT_TEST(test_a_push_refuses_texts_that_are_missing),
         CLIENT_TEST(test_a_call_of_a_set_refuses_texts_and_members_that_are_missing),
         CLIENT_TEST(test_a_request_refuses_lists_that_are_missing),
+        CLIENT_TEST(test_a_request_ignores_the_length_of_a_text_that_is_missing),
         cmocka_unit_test(test_a_sentinel_that_failed_without_a_reason_has_one),
         cmocka_unit_test(test_a_runner_that_is_not_started_has_no_group),
         cmocka_unit_test(test_a_runner_whose_start_failed_has_no_group),

@@ -5,8 +5,8 @@
 
 static int request_copy(srt_web *w, seriatim_text from, seriatim_text *to)
 {
-    to->data = srt_arena_copy(&w->memory, from.data, from.len);
-    to->len = from.len;
+    to->len = from.data ? from.len : 0;
+    to->data = srt_arena_copy(&w->memory, from.data, to->len);
     return to->data ? SERIATIM_OK : SERIATIM_NOMEM;
 }
 
@@ -87,8 +87,25 @@ static int request_find(srt_web *w, const seriatim_web_request *request)
     return SERIATIM_OK;
 }
 
-int srt_web_read(srt_web *w, const seriatim_web_settings *s, const seriatim_web_request *request)
+/* An absent text has no length, whatever the host gave. */
+static seriatim_web_request request_given(const seriatim_web_request *request)
 {
+    seriatim_web_request given = *request;
+    seriatim_text *const texts[] = {
+        &given.prefix,         &given.path,         &given.query,         &given.host,   &given.origin,
+        &given.sec_fetch_site, &given.content_type, &given.authorization, &given.accept, &given.accept_encoding,
+        &given.body,
+    };
+    size_t i;
+    for (i = 0; i < sizeof texts / sizeof *texts; i++)
+        if (!texts[i]->data)
+            texts[i]->len = 0;
+    return given;
+}
+
+int srt_web_read(srt_web *w, const seriatim_web_settings *s, const seriatim_web_request *asked)
+{
+    const seriatim_web_request given = request_given(asked), *request = &given;
     int found, status;
     w->head = request->method && strcmp(request->method, "HEAD") == 0;
     w->wants_html = srt_web_request_wants_html(request->accept);
