@@ -117,6 +117,19 @@ static void test_an_action_refuses_texts_that_are_missing(void **state)
     assert_int_equal(seriatim_action_begin(client, queue, SERIATIM_DROP_PAYLOAD, id_alone, 2), SERIATIM_OK);
 }
 
+/* With them the caller meant chosen ids, and not the whole queue. */
+static void test_an_action_on_a_whole_queue_refuses_texts(void **state)
+{
+    const seriatim_text id = {"a", 1};
+    (void)state;
+    refused(seriatim_action_begin(client, queue, SERIATIM_PAUSE, NULL, 3), "pause takes no texts, not 3");
+    refused(seriatim_action_begin(client, queue, SERIATIM_MORGUE_DELETE_ALL_JOBS, NULL, 1),
+            "morgue_delete_all_jobs takes no texts, not 1");
+    refused(seriatim_action_begin(client, queue, SERIATIM_DELETE_ALL_FAILED_JOBS, &id, 1),
+            "delete_all_failed_jobs takes no texts, not 1");
+    assert_int_equal(seriatim_action_begin(client, queue, SERIATIM_PAUSE, &id, 0), SERIATIM_OK);
+}
+
 static void test_a_query_and_a_command_to_a_node_refuse_texts_that_are_missing(void **state)
 {
     (void)state;
@@ -333,6 +346,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         CLIENT_TEST(test_an_operation_of_one_queue_refuses_the_number_of_no_queue),
         CLIENT_TEST(test_an_action_refuses_texts_that_are_missing),
+        CLIENT_TEST(test_an_action_on_a_whole_queue_refuses_texts),
         CLIENT_TEST(test_a_query_and_a_command_to_a_node_refuse_texts_that_are_missing),
         CLIENT_TEST(test_a_push_refuses_texts_that_are_missing),
         CLIENT_TEST(test_a_call_of_a_set_refuses_texts_and_members_that_are_missing),

@@ -192,7 +192,7 @@ static void test_a_key_of_the_wrong_type_ends_every_action_before_it_writes(void
             } else if (kind >= SERIATIM_DROP_PAYLOAD)
                 status = seriatim_action_begin(f.client, f.queue, kind, named, 2);
             else
-                status = seriatim_action_begin(f.client, f.queue, kind, srt_action_takes_ids(kind) ? all : NULL, 5);
+                status = seriatim_action_begin(f.client, f.queue, kind, all, srt_action_takes_ids(kind) ? 5 : 0);
             status = status == SERIATIM_OK ? drive(f.link) : status;
             if (spares && status == SERIATIM_OK) {
                 digest(before);

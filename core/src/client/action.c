@@ -45,6 +45,10 @@ static const struct {
     [SERIATIM_RESHARD] = {srt_script_none, ACTION_SHARDS},
 };
 
+#define X(number, name, ...) #name,
+static const char *const action_names[] = {SERIATIM_ACTIONS(X)};
+#undef X
+
 /*
  * Calls of one action that Redis has at once. It runs all calls that have come over a connection before it reads from
  * the next one, and a call may take 10 ms: with one for each shard, the requests of others would wait for all shards.
@@ -392,6 +396,9 @@ static int action_take(seriatim_client *c, action_state *a, const seriatim_text 
     action_form form = action_table[a->kind].form;
     int named = form == ACTION_NAMED || form == ACTION_RECORD, status = SERIATIM_OK;
     seriatim_text *given = by_key ? &a->key : &a->payload;
+    if (count > 0 && (form == ACTION_SHARD || form == ACTION_ALL))
+        return srt_fail(&c->error, SERIATIM_INVALID, "%s takes no texts, not %lu", action_names[a->kind],
+                        (unsigned long)count);
     if (named && (count != 2 || !texts))
         return srt_fail(&c->error, SERIATIM_INVALID,
                         form == ACTION_RECORD ? "an id and its record are to be given"
