@@ -349,7 +349,7 @@ typedef enum seriatim_job_outcome {
  * What became of one push of an ended pipeline: its status, which is also that of *error; its jobs that were written,
  * or turned away, are counted in *counts. UNKNOWN_OUTCOME: some of its jobs were sent and not answered, or are written,
  * maybe on too few replicas. REPLICAS: it is written, and too few replicas are known to have it. Any other status but
- * OK: some of its jobs were not written.
+ * OK: some of its jobs were not written. Each push of a pipeline that was refused has the error of that.
  */
 int seriatim_pipeline_result(const seriatim_client *client, size_t push, seriatim_push_counts *counts,
                              seriatim_error *error);

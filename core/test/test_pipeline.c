@@ -202,6 +202,7 @@ static void test_r_pipe_2_a_wrong_job_stops_all_pushes(void **state)
     seriatim_link *link = link_to_two(s, "wrong");
     seriatim_client *c = seriatim_link_client(link);
     seriatim_job job;
+    size_t number;
     begin(link);
     push(link, 0);
     link_add_job(link, "a", "1", NULL);
@@ -213,12 +214,17 @@ static void test_r_pipe_2_a_wrong_job_stops_all_pushes(void **state)
     assert_int_equal(seriatim_pipeline_push(c, 1), SERIATIM_INVALID);
     assert_int_equal(finish(link), SERIATIM_INVALID);
     assert_string_equal(link_message(link), "jobs[1]: id is missing");
+    for (number = 0; number < 2; number++)
+        assert_int_equal(counts_of(link, number, SERIATIM_INVALID).added, 0);
+    assert_int_equal(seriatim_pipeline_outcome(c, 0, 0), SERIATIM_JOB_UNWRITTEN);
     assert_int_equal(ask_redis(s, "EXISTS seriatim:{wrong-a}:layout"), 0);
     assert_int_equal(seriatim_pipeline_push(c, 0), SERIATIM_INVALID);
     assert_string_equal(link_message(link), "no pipeline was begun");
     begin(link);
+    push(link, 0);
     assert_int_equal(seriatim_pipeline_push(c, 7), SERIATIM_INVALID);
     assert_int_equal(finish(link), SERIATIM_INVALID);
+    counts_of(link, 0, SERIATIM_INVALID);
     begin(link);
     push(link, 0);
     assert_int_equal(seriatim_push_send(c), SERIATIM_INVALID);

@@ -514,8 +514,8 @@ int seriatim_pipeline_send(seriatim_client *c)
     if (status != SERIATIM_OK)
         return status;
     status = pipeline_check_open(c);
-    if (status == SERIATIM_OK)
-        status = srt_client_check_identity(c);
+    if (status == SERIATIM_OK && (status = srt_client_check_identity(c)) != SERIATIM_OK)
+        pipeline_fail(c, status);
     c->pipeline_open = 0;
     if (status != SERIATIM_OK) {
         c->status = status;
@@ -557,7 +557,9 @@ int seriatim_pipeline_result(const seriatim_client *c, size_t push, seriatim_pus
         unwritten += outcome == SERIATIM_JOB_UNWRITTEN;
         unknown += outcome == SERIATIM_JOB_UNKNOWN;
     }
-    if (unknown)
+    if (c->pipeline->failure.status != SERIATIM_OK) /* nothing of it was sent */
+        *error = c->pipeline->failure;
+    else if (unknown)
         *error = piped->part->error;
     else if (unwritten)
         *error = piped->part->cause;
