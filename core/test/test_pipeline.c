@@ -277,7 +277,8 @@ static void test_r_pipe_3_a_queue_that_fails_leaves_the_others_alone(void **stat
     seriatim_link_free(link);
 }
 
-static void test_r_pipe_2_a_queue_without_a_layout_stops_all_pushes(void **state)
+/* Its number of shards is not known, and nobody has said with how many to make it. */
+static void test_r_pipe_2_a_queue_that_does_not_exist_stops_all_pushes(void **state)
 {
     redis_process *s = *state;
     seriatim_link *link = link_to_two(s, "unknown");
@@ -297,15 +298,37 @@ static void test_r_pipe_2_a_queue_without_a_layout_stops_all_pushes(void **state
     assert_non_null(strstr(link_message(link), "queue unknown-c: the queue does not exist"));
     assert_int_equal(counts_of(link, 0, SERIATIM_INVALID).added, 0);
     assert_int_equal(waiting_payloads(s, "unknown-a", 3), 0);
-    ask_redis(s, "SET seriatim:{unknown-b}:layout nonsense");
-    begin(link);
-    push(link, 0);
-    link_add_job(link, "a", "1", NULL);
-    push(link, 1);
-    link_add_job(link, "a", "1", NULL);
-    assert_true(finish(link) != SERIATIM_OK);
-    assert_int_equal(waiting_payloads(s, "unknown-a", 3), 0);
     seriatim_link_free(link);
+}
+
+/* The layout of the first queue, then that of the second one. */
+static void test_r_pipe_3_a_queue_whose_layout_is_broken_leaves_the_others_alone(void **state)
+{
+    static const char *const queues[] = {"a", "b"}, *const commands[] = {"SET seriatim:{%s-%s}:layout nonsense",
+                                                                         "HSET seriatim:{%s-%s}:layout a b"};
+    redis_process *s = *state;
+    int i;
+    for (i = 0; i < 4; i++) {
+        char prefix[16], named[32], healthy[32];
+        seriatim_link *link;
+        snprintf(prefix, sizeof prefix, "layout%d", i);
+        snprintf(named, sizeof named, "queue %s-%s: ", prefix, queues[i % 2]);
+        snprintf(healthy, sizeof healthy, "%s-%s", prefix, queues[1 - i % 2]);
+        link = link_to_two(s, prefix);
+        ask_redis(s, commands[i / 2], prefix, queues[i % 2]);
+        begin(link);
+        push(link, 0);
+        link_add_job(link, "a", "1", NULL);
+        push(link, 1);
+        link_add_job(link, "a", "1", NULL);
+        assert_int_equal(finish(link), i / 2 ? SERIATIM_SERVER : SERIATIM_UNSUPPORTED);
+        assert_ptr_equal(strstr(link_message(link), named), link_message(link));
+        assert_null(strstr(link_message(link), healthy));
+        assert_int_equal(counts_of(link, (size_t)(i % 2), i / 2 ? SERIATIM_SERVER : SERIATIM_UNSUPPORTED).added, 0);
+        assert_int_equal(counts_of(link, (size_t)(1 - i % 2), SERIATIM_OK).added, 1);
+        assert_int_equal(waiting_payloads(s, healthy, i % 2 ? 3 : 2), 1);
+        seriatim_link_free(link);
+    }
 }
 
 /* More than may be on its way at once, which is a chunk of 256 KB of each queue, and more jobs than a chunk holds. */
@@ -351,8 +374,9 @@ int main(void)
         cmocka_unit_test(test_r_pipe_1_each_push_has_its_own_counts),
         cmocka_unit_test(test_a_stale_score_is_told_of_its_push),
         cmocka_unit_test(test_r_pipe_2_a_wrong_job_stops_all_pushes),
-        cmocka_unit_test(test_r_pipe_2_a_queue_without_a_layout_stops_all_pushes),
+        cmocka_unit_test(test_r_pipe_2_a_queue_that_does_not_exist_stops_all_pushes),
         cmocka_unit_test(test_r_pipe_3_a_queue_that_fails_leaves_the_others_alone),
+        cmocka_unit_test(test_r_pipe_3_a_queue_whose_layout_is_broken_leaves_the_others_alone),
         cmocka_unit_test(test_r_pipe_4_a_large_pipeline_goes_in_bounded_writes),
     };
     return cmocka_run_group_tests(tests, start_link_server, stop_link_server);

@@ -357,9 +357,23 @@ static void client_take_stale(seriatim_client *c, srt_request *r)
         c->operation->on_stale(c, r, r->left);
 }
 
+static int client_lack_layout(seriatim_client *c, const seriatim_error *error)
+{
+    if (c->operation->on_unloaded && error->status != SERIATIM_NOMEM) {
+        c->stale = 0;
+        return c->operation->on_unloaded(c, error);
+    }
+    c->error = *error;
+    return srt_client_fail(c, error->status);
+}
+
 static void client_take_refusal(seriatim_client *c, srt_request *r, const seriatim_error *error)
 {
-    if (c->operation->on_refused && r->kind != SRT_CLIENT_LAYOUT) {
+    if (r->kind == SRT_CLIENT_LAYOUT) {
+        client_lack_layout(c, error);
+        return;
+    }
+    if (c->operation->on_refused) {
         c->operation->on_refused(c, r, error);
         return;
     }
@@ -371,13 +385,13 @@ static void client_take_refusal(seriatim_client *c, srt_request *r, const seriat
 static int client_take_layout(seriatim_client *c, const srt_request *r, const srt_reply *reply)
 {
     srt_queue *queue;
-    int absent, status;
+    seriatim_error error;
+    int absent;
     if (c->operation->before_answer)
         c->operation->before_answer(c, r);
     queue = c->registry.queues[c->queue];
-    status = srt_layout_take(&c->registry, queue, client_layout_mode(c), reply, &absent, NULL, &c->error);
-    if (status != SERIATIM_OK)
-        return srt_client_fail(c, status);
+    if (srt_layout_take(&c->registry, queue, client_layout_mode(c), reply, &absent, NULL, &error) != SERIATIM_OK)
+        return client_lack_layout(c, &error);
     queue->read_at = c->unix_time;
     if (absent)
         srt_queue_forget_layout(&c->registry, queue);

@@ -58,6 +58,11 @@ typedef struct srt_operation {
      */
     int (*on_refused)(seriatim_client *c, srt_request *request, const seriatim_error *error);
     /*
+     * The layout of c->queue cannot be loaded: the operation goes on without that queue, and returns what `send` would.
+     * If NULL, the operation fails with the error.
+     */
+    int (*on_unloaded)(seriatim_client *c, const seriatim_error *error);
+    /*
      * The request was refused because the layout is old; `send` is called next. left: Redis may have executed an
      * earlier sending.
      */

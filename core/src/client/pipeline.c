@@ -16,8 +16,9 @@
 typedef struct srt_queue_part {
     srt_push push; /* the first member: the subject of its requests is the part */
     size_t queue;
-    int stale;   /* its layout is to be loaded (again) */
-    int loading; /* again, and that is asked for */
+    int stale;    /* its layout is to be loaded (again) */
+    int loading;  /* again, and that is asked for */
+    int unloaded; /* that failed: nothing more of it is sent; push.failure says why */
     int64_t stale_generation;
     int planned;                 /* its chunks are made */
     seriatim_error error, cause; /* how it ended; cause: why, before the error said how much was written */
@@ -104,7 +105,7 @@ static srt_queue_part *pipeline_part(seriatim_client *c, size_t queue)
         return NULL;
     pl->part_count++;
     pl->parts[i]->queue = queue;
-    pl->parts[i]->planned = pl->parts[i]->loading = 0;
+    pl->parts[i]->planned = pl->parts[i]->loading = pl->parts[i]->unloaded = 0;
     pl->parts[i]->stale_generation = 0;
     srt_error_clear(&pl->parts[i]->error);
     srt_error_clear(&pl->parts[i]->cause);
@@ -228,7 +229,13 @@ static int pipeline_make_outcomes(seriatim_client *c)
     return SERIATIM_OK;
 }
 
-/* Of a part that keeps the others from being sent: its layout is not known, or its queue does not exist. */
+/* Is there something of it to send? */
+static int pipeline_wants(const srt_queue_part *part)
+{
+    return part->push.job_count > 0 && !part->unloaded;
+}
+
+/* A part that keeps the others from being sent: its layout is not known, or its queue does not exist. */
 static srt_queue_part *pipeline_hindrance(const seriatim_client *c)
 {
     const srt_pipeline *pl = c->pipeline;
@@ -237,12 +244,12 @@ static srt_queue_part *pipeline_hindrance(const seriatim_client *c)
         if (pl->parts[i]->stale)
             return pl->parts[i];
     for (i = 0; i < pl->part_count; i++)
-        if (pl->parts[i]->push.job_count && c->registry.queues[pl->parts[i]->queue]->shards_count == 0)
+        if (pipeline_wants(pl->parts[i]) && c->registry.queues[pl->parts[i]->queue]->shards_count == 0)
             return pl->parts[i];
     return NULL;
 }
 
-/* Each layout is known, and each queue exists, before anything is written. */
+/* Each layout is known, or cannot be loaded, and each queue exists, before anything is written. */
 static int pipeline_send(seriatim_client *c, srt_queue *queue)
 {
     srt_pipeline *pl = c->pipeline;
@@ -256,7 +263,7 @@ static int pipeline_send(seriatim_client *c, srt_queue *queue)
     }
     pl->begun = 1;
     for (i = 0; i < pl->part_count && c->failed == SERIATIM_OK; i++) {
-        if (pl->parts[i]->planned || pl->parts[i]->stale || pl->parts[i]->push.job_count == 0)
+        if (pl->parts[i]->planned || pl->parts[i]->stale || !pipeline_wants(pl->parts[i]))
             continue;
         pipeline_turn_to(c, pl->parts[i]);
         if (pipeline_make_outcomes(c) != SERIATIM_OK)
@@ -265,6 +272,16 @@ static int pipeline_send(seriatim_client *c, srt_queue *queue)
         srt_push_send(c, c->registry.queues[c->queue]);
     }
     return c->failed;
+}
+
+/* All that was sent of the part is answered, so nothing of it is in doubt. */
+static int pipeline_on_unloaded(seriatim_client *c, const seriatim_error *error)
+{
+    srt_queue_part *part = (srt_queue_part *)c->push;
+    part->unloaded = 1;
+    if (part->push.failure.status == SERIATIM_OK)
+        part->push.failure = *error;
+    return pipeline_send(c, NULL);
 }
 
 static void pipeline_before_answer(seriatim_client *c, const srt_request *r)
@@ -435,7 +452,7 @@ static void pipeline_end_part(seriatim_client *c, srt_queue_part *part, const se
         part->error = c->error;
         return;
     }
-    if (!whole)
+    if (!whole && !part->unloaded)
         pipeline_mark_doubtful(part, why->status);
     status = srt_push_on_end(c, whole ? SERIATIM_OK : why->status);
     part->error = c->error;
@@ -449,7 +466,10 @@ static int pipeline_end(seriatim_client *c, const seriatim_error *why, int given
     size_t i;
     for (i = 0; i < pl->part_count; i++) {
         pipeline_turn_to(c, pl->parts[i]);
-        pipeline_end_part(c, pl->parts[i], why, given_up);
+        if (pl->parts[i]->unloaded)
+            pipeline_end_part(c, pl->parts[i], &pl->parts[i]->push.failure, 0);
+        else
+            pipeline_end_part(c, pl->parts[i], why, given_up);
     }
     return pipeline_name_failures(c);
 }
@@ -504,6 +524,7 @@ int seriatim_pipeline_send(seriatim_client *c)
         .before_answer = pipeline_before_answer,
         .on_reply = pipeline_on_reply,
         .on_refused = pipeline_on_refused,
+        .on_unloaded = pipeline_on_unloaded,
         .on_stale = pipeline_on_stale,
         .on_end = pipeline_on_end,
         .on_disconnected = pipeline_on_disconnected,
