@@ -70,6 +70,26 @@ RSpec.describe "ActiveJob" do
     expect { by_keyword.perform_later(order_id: nil) }.to raise_error(Seriatim::Invalid, /ordered_by must be a String, a Symbol, an Integer or a model, not nil/)
   end
 
+  it "R-JOB-1: finds the argument that perform gives the name to, not a key of a Hash, also behind optional ones and a splat" do
+    {
+      ->(account, attributes = {}) {} => [[:account, [7, { account: 9 }], "7"], [:account, [7], "7"], [:attributes, [7, "x"], "x"]],
+      ->(*_names, id) {} => [[:id, ["a", "b", 5], "5"], [:id, [5], "5"]],
+      ->(_first, id = 0, *_rest, last) {} => [[:id, [1, 2, 3], "2"], [:id, [1, 3], nil], [:last, [1, 3], "3"], [:last, [1, 2, 8, 9, 3], "3"]],
+      ->(*_names, id, at:) {} => [[:id, ["a", 5, { at: 1 }], "5"], [:at, ["a", 5, { at: 1 }], "1"]],
+      ->(*_all) {} => [[:id, [1, { id: 4 }], "4"], [:id, [1], nil]],
+      ->(**_all) {} => [[:id, [{ id: 4 }], "4"]]
+    }.each do |perform, cases|
+      job = job_class(&perform)
+      cases.each do |name, arguments, id|
+        job.ordered_by name
+        keywords = arguments.last.is_a?(Hash) && perform.parameters.any? { |kind, _| %i[key keyreq keyrest].include?(kind) } ? arguments.last : {}
+        one = job.new(*(keywords.empty? ? arguments : arguments[..-2]), **keywords)
+        find = -> { Seriatim::ActiveJob::Ordering.id_of(one) }
+        id ? expect([name, arguments, find.call]).to(eq([name, arguments, id])) : expect(&find).to(raise_error(Seriatim::Invalid, /no argument for/))
+      end
+    end
+  end
+
   it "R-JOB-2: runs a job again in its place: later jobs of its id wait, other ids go on" do
     failures = [1]
     job = job_class do |id, number|

@@ -33,11 +33,34 @@ module Seriatim
       def value_of(job, order)
         return order.call(*job.arguments) if order.is_a?(Proc)
 
-        keywords = job.arguments.last
+        parameters = job.method(:perform).parameters
+        place, count = place_of(parameters, order, positional_count(job.arguments, parameters))
+        return job.arguments[place] if place&.between?(0, count - 1)
+
+        keywords = place ? nil : job.arguments.last
         return keywords[order] if keywords.is_a?(Hash) && keywords.key?(order)
 
-        place = job.method(:perform).parameters.index { |kind, name| name == order && %i[req opt].include?(kind) }
-        place && place < job.arguments.size ? job.arguments[place] : raise(Invalid, "#{job.class}: ordered_by names #{order}, which this job has no argument for")
+        raise Invalid, "#{job.class}: ordered_by names #{order}, which this job has no argument for"
+      end
+
+      # How many of the arguments perform gets as positional ones?
+      def positional_count(arguments, parameters)
+        keywords = arguments.last
+        takes_keywords = parameters.any? { |kind, _name| %i[key keyreq keyrest].include?(kind) }
+        arguments.size - (takes_keywords && keywords.is_a?(Hash) && Hash.ruby2_keywords_hash?(keywords) ? 1 : 0)
+      end
+
+      # Where the positional argument of a name lies among `count` of them, and how many can be there; nil if perform has no such name.
+      # Ruby gives values to the required ones first: those behind an optional one or a splat get the last ones.
+      def place_of(parameters, name, count)
+        positional = parameters.select { |kind, _name| %i[req opt rest].include?(kind) }
+        place = positional.index { |kind, its_name| its_name == name && kind != :rest }
+        return unless place
+
+        behind = positional.drop(place + 1).count { |kind, _name| kind == :req }
+        return [place, count - behind] if positional[place].first == :opt
+
+        [positional.first(place).all? { |kind, _name| kind == :req } ? place : count - 1 - behind, count]
       end
 
       def text(job_class, value)
@@ -47,7 +70,7 @@ module Seriatim
         else Validate.refuse("#{job_class}.ordered_by", "a String, a Symbol, an Integer or a model", value)
         end
       end
-      private_class_method :value_of, :text
+      private_class_method :value_of, :positional_count, :place_of, :text
     end
   end
 end
