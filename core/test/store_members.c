@@ -133,12 +133,12 @@ static void recover(store *s, store_shard *sh, store_id *id, int64_t *deaths)
 {
     if (id->mode != 'b' && s->nobody_died)
         store_violated(s, "%s: its process lives, and %s recovers it as a dead one's", id->name, sh->owner);
-    if ((id->mode == 's' || id->mode == 'o') && id->first.count) {
+    if (id->mode != 'b' && (id->first.mark == 2 || id->mode == 'o') && id->first.count) {
         report(s, sh, id, deaths);
         return;
     }
     if (id->mode != 'b') {
-        id->first.mark = id->mode == 'u' ? 2 : 1;
+        id->first.mark = id->first.mark == 1 ? 2 : 1;
         id->first.due = s->now_us;
         id->first.place = 3;
     }

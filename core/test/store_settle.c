@@ -44,6 +44,8 @@ static char checkpoint_run(store *s, const store_arg *argv)
     store_check_in_order(s, id, done);
     drop_first(&id->first, done);
     id->first.retry = -1;
+    if (done > 0)
+        id->first.mark = 0;
     return more ? '2' : '1';
 }
 
@@ -79,7 +81,6 @@ void store_settle_fail(store *s, store_id *id, int64_t time, int64_t limit, int 
         return;
     }
     r->retry++;
-    r->mark = r->mark == 0 ? 0 : r->mark;
     r->due = s->now_us + time;
     r->place = 1;
     if (r->retry < limit) {
@@ -90,6 +91,7 @@ void store_settle_fail(store *s, store_id *id, int64_t time, int64_t limit, int 
     id->buried[r->numbers[0]] = 1;
     drop_first(r, 1);
     r->retry = 0;
+    r->mark = 0;
     r->due = s->now_us;
     r->place = 1;
     store_put_back(s, id);

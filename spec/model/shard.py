@@ -301,7 +301,7 @@ class Shard:
         self.owner, self.lease = owner, self.advance()
         for id, run in list(self.store.running.items()) + list(self.store.hands.items()):
             if run.mode in "nus" and run.owner != owner:
-                number = self._notice(id, run) if run.mode == "s" else 0
+                number = self._notice(id, run) if self.store.jobs[id].mark == "s" else 0
                 self.change("finish", id, "died", self.now(), self.now(), number)
 
     # ---- notices for retries_exhausted ----

@@ -134,8 +134,8 @@ class Store:
         record = record._replace(place="ready", pops=record.pops + (run.mode == "p" and how == "fail"))
         parked = run.park
         if how == "died":
-            record = record._replace(mark={"n": "u", "u": "s", "s": ""}[run.mode])
-            how = "fail" if run.mode == "s" else "release"
+            how = "fail" if record.mark == "s" else "release"
+            record = record._replace(mark={"": "u", "u": "s", "s": ""}[record.mark])
         if run.deleted and how != "done":
             self.end(entries)
             entries = ()
@@ -193,7 +193,8 @@ class Store:
     def checkpoint(self, id, count):
         entries = sorted(self.entries("jobs", id))
         self.end(entries[:count])
-        self.put_record(id, self.jobs[id]._replace(retry=-1, pops=0), tuple(entries[count:]))
+        mark = "" if entries[:count] else self.jobs[id].mark
+        self.put_record(id, self.jobs[id]._replace(retry=-1, pops=0, mark=mark), tuple(entries[count:]))
 
     def park(self, id):
         run = self.run_of(id)

@@ -3,8 +3,9 @@
 -- It needs note, record, outcome and FOLD.
 
 -- Removes the payloads of a running record up to the one with this stamp and score, that one included, in the order in which the
--- worker got them. What is left counts as never failed. Of a spilled record at most `expected` payloads, and no more than this call
--- may yet move. Returns '1': none of them is left; '2': some are, send it again; then the entries that it removed.
+-- worker got them. What is left counts as never failed, and as what no process has died with. Of a spilled record at most `expected`
+-- payloads, and no more than this call may yet move. Returns '1': none of them is left; '2': some are, send it again; then the entries
+-- that it removed.
 local function checkpoint(id, r, stamp, score, expected)
   local function is_behind(e) return e.score > score or e.score == score and e.stamp > stamp end
   local done, more = {}, false
@@ -28,6 +29,7 @@ local function checkpoint(id, r, stamp, score, expected)
     if r.cut then call('HDEL', first.map .. id, 'e') end
   end
   r.retry, r.delivered = -1, true
+  if done[1] and r.mark ~= MARK_NONE then r.mark, r.place = MARK_NONE, PLACE_DUE end
   set_error(r, '')
   rewrite(first, id, r)
   if done[1] then note(id, EVENT_CHECKPOINT, #done) end

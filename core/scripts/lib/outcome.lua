@@ -69,6 +69,6 @@ local function fail(id, r, digit, time, text, limit, action, hooked)
   local dead = take_oldest(id, r)
   if hooked then notify_entries(TELLER, id, r, dead) end
   bury(id, dead, text, FOLD)
-  r.retry, r.due = 0, now
+  r.retry, r.due, r.mark = 0, now, MARK_NONE -- the payload that may have ended processes is gone
   go_on(id, r, digit)
 end

@@ -22,15 +22,15 @@ local function report(id, run)
 end
 
 -- What becomes of a run: b is one that its living owner does not know, which comes back as it was. That of a process that died: once
--- more, then alone, then a failure.
+-- more, then alone, then a failure. The mark of the record says which, not how the run was claimed: a checkpoint has cleared it.
 local function recover(id, run)
   local r, mode = record_of_run(id), sub(run, 2, 2)
   recovered = recovered + 1
   note(id, mode == RUN_LOST and EVENT_RETURNED or EVENT_RECOVERED)
   if r and digit_of(run) % RUN_TO_PARK < RUN_DELETED and mode ~= RUN_LOST then
     -- A claim answers no run whose record was evicted.
-    if (mode == RUN_SUSPECT or mode == RUN_DIED) and call('HEXISTS', JOBS, id) == 1 then report(id, run) return end
-    r.mark, r.due, r.place = mode == RUN_NORMAL and MARK_UNPROVEN or MARK_SUSPECT, now, PLACE_IN_DOUBT
+    if (r.mark == MARK_SUSPECT or mode == RUN_DIED) and call('HEXISTS', JOBS, id) == 1 then report(id, run) return end
+    r.mark, r.due, r.place = r.mark == MARK_NONE and MARK_UNPROVEN or MARK_SUSPECT, now, PLACE_IN_DOUBT
   end
   come_back(id, run, r, fold)
   promoted = 1
