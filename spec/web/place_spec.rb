@@ -55,6 +55,36 @@ RSpec.describe "the reader's place", mount: House::MOUNTS.keys.first do
     see("1 to 100 of 230")
   end
 
+  # Answers of another page of a list wait until let_go; from now on, it is noted whether a row was struck through.
+  def hold_pages
+    browser.value(<<~JS)
+      (() => {
+        const [ask, gate] = [window.fetch, new Promise((go) => { window.letGo = go; })];
+        window.fetch = async (url, options) => { if (String(url).includes("cursor=")) await gate; return ask(url, options); };
+        const look = () => { window.sawGone ||= document.querySelector("main tr.gone") !== null; };
+        new MutationObserver(look).observe(document.body, { subtree: true, childList: true, attributes: true });
+      })()
+    JS
+  end
+
+  # Next lies below the rows. When it is pressed, the list is scrolled to its head, and its rows are where the pointer is.
+  it "shows the rows of the next page alone while the pointer is on the list" do
+    live[queue].perform_async(Array.new(130) { |n| { id: format("p-%03d", n), payload: n, delay: 3600 + n } })
+    live[queue].perform_async(Array.new(130) { |n| { id: format("s-%03d", n), payload: n, deliver_in: 3600 + n } })
+    %w[enqueued scheduled].each do |page|
+      open(page, queue: queue)
+      browser.waited("a page") { browser.texts("main tr.row").size == 100 }
+      hold_pages
+      browser.press("Next")
+      browser.point_at(500, 500)
+      browser.waited("the pointer there") { browser.there?("main tbody:hover") }
+      let_go
+      see("101 to 130 of 130")
+      expect(browser.value("window.sawGone ?? false")).to be(false)
+      expect(browser.texts("main tr.row").size).to eq(30)
+    end
+  end
+
   it "is in the address: a page of a list opens without those before it" do
     live[queue].perform_async(Array.new(130) { |n| { id: format("p-%03d", n), payload: n, delay: 3600 + n } })
     open("enqueued", queue: queue)

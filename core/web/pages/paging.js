@@ -8,9 +8,9 @@ import { t } from "../app/text.js";
 export const LIMIT = 100; // rows of a page
 
 /**
- * The pages of a list whose answers have a `cursor` if there is a next page. leave() is called before another page is asked for.
+ * The pages of a list whose answers have a `cursor` if there is a next page. leave(), if given, is called before another page is asked for.
  * `number` counts pages from 1: an answer that was asked for on another page is out of date. `pending` is true from a turn
- * until the caller has the answer and sets it to false.
+ * until the caller has the answer and sets it to false; it then releases its table, which until then was drawn with the rows of before.
  */
 export function createPaging({ parameters, draw, again, leave }) {
   const cursors = cursorsOf(parameters);
@@ -20,7 +20,7 @@ export function createPaging({ parameters, draw, again, leave }) {
     if (cursors.at(-1) === null) cursors.length = 1; // a page whose cursor is not known is left to the first
     step({ cursor: cursors.at(-1), page: cursors.length > 1 ? cursors.length : null }, { cursors: [...cursors] });
     paging.pending = true;
-    leave();
+    leave?.();
     draw();
     again();
     document.querySelector(".records")?.scrollIntoView();

@@ -175,6 +175,7 @@ export default function recordsPage({ path, parameters, draw, again }) {
     const found = await get(queuePath(about.name, "records"), { part: view.error ? page.errors : page.part, ...asked, limit: LIMIT, cursor: paging.cursor }, signal);
     if (asksFor !== paging.number) return;
     if (fresh) found.records = found.records.filter((record) => record.retry_count < 0);
+    if (paging.pending) table?.release();
     [answer, askedAt, paging.pending] = [found, Date.now(), false];
     keepChosen(selection, found.records, key);
   }
@@ -203,7 +204,6 @@ export default function recordsPage({ path, parameters, draw, again }) {
   function leave() {
     askedAt = 0;
     selection.clear();
-    table?.release();
   }
 
   const firstBound = { time: nowInSeconds, retry_count: () => 0, id: () => "" };

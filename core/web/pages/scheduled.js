@@ -64,14 +64,16 @@ export default function scheduledPage({ parameters, draw, again }) {
   const about = createQueue(parameters.queue);
   const view = { order: parameters.order === "desc" ? "desc" : "asc", from: parameters.from ?? null, id: parameters.id ?? null };
   const list = createScheduled({ queue: about.name, draw, again });
-  const paging = createPaging({ parameters, draw, again, leave: list.release });
+  const paging = createPaging({ parameters, draw, again });
   let answer = null;
 
   async function load(signal) {
     const asksFor = paging.number;
     const asked = { ...view, limit: LIMIT, cursor: paging.cursor };
     const [found] = await Promise.all([get(queuePath(about.name, "scheduled"), asked, signal), about.load(signal)]);
-    if (asksFor === paging.number) [answer, paging.pending] = [found, false];
+    if (asksFor !== paging.number) return;
+    if (paging.pending) list.release();
+    [answer, paging.pending] = [found, false];
   }
 
   /** Shows another order, interval or id: the address says which. */
