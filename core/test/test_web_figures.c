@@ -87,6 +87,21 @@ static void both_show(const char *path, const char *part)
     shows(part);
 }
 
+static void test_an_id_is_found_by_its_scheduled_payloads(void **state)
+{
+    (void)state;
+    open_browser();
+    push_scheduled("Q", "a", 1000);
+    get("/api/v1/search?q=a");
+    assert_string_equal(browser.text, "{\"hits\":[{\"queue\":\"Q\",\"state\":\"scheduled\"}]}");
+    push_text("Q", "a", "x", 1000);
+    get("/api/v1/search?q=a");
+    assert_string_equal(
+        browser.text, "{\"hits\":[{\"queue\":\"Q\",\"state\":\"delayed\"},{\"queue\":\"Q\",\"state\":\"scheduled\"}]}");
+    get("/api/v1/search?q=b");
+    assert_string_equal(browser.text, "{\"hits\":[]}");
+}
+
 static void test_r_web_17_scheduled_payloads_are_counted(void **state)
 {
     (void)state;
@@ -527,6 +542,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_r_web_3_dashboard_and_stats_have_the_figures),
         cmocka_unit_test(test_delayed_ids_are_counted),
+        cmocka_unit_test(test_an_id_is_found_by_its_scheduled_payloads),
         cmocka_unit_test(test_r_web_17_scheduled_payloads_are_counted),
         cmocka_unit_test(test_r_web_18_scheduled_payloads_are_listed_page_by_page),
         cmocka_unit_test(test_r_web_4_ranges_list_records),

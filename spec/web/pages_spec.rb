@@ -350,6 +350,9 @@ each_mount "the pages" do
     shows([["only in #{queue}", queue, "Delayed"]]) { browser.value("[...document.querySelectorAll('main tr.row')].map((r) => [...r.cells].map((c) => c.innerText.trim()))") }
     open("search", q: "later-", queue: queue)
     shows(%w[later-001 later-002 later-003]) { browser.texts(".ids li") }
+    live[queue].perform_async([{ id: "planned in #{queue}", payload: 1, deliver_in: 3600 }])
+    open("search", q: "planned in #{queue}")
+    shows([["planned in #{queue}", queue, "Scheduled"]]) { browser.value("[...document.querySelectorAll('main tr.row')].map((r) => [...r.cells].map((c) => c.innerText.trim()))") }
     open("search", q: "there is none of this")
     see("No queue holds this id")
   end

@@ -1,10 +1,11 @@
 -- LOCATE: whether a shard has an id, and where.
 -- KEYS: 1 the shard's state; the others' names begin alike, with the same hash tag
 -- ARGV: 1 generation, 2 id
--- Returns {state of what waits, is parked or runs, or '', 1 if it is dead as well, else 0}. Error replies: GENERATION n
+-- Returns {state of what waits, is parked or runs, or '', 1 if it is dead as well, else 0, 1 if it has scheduled payloads, else 0}.
+-- Error replies: GENERATION n
 local call = redis.call
 local clock, state, id = call('TIME'), call('GET', KEYS[1]), ARGV[2]
-if not state then return {'', 0} end
+if not state then return {'', 0, 0} end
 local generation = struct.unpack('<d', state)
 if math.abs(generation) ~= tonumber(ARGV[1]) then return redis.error_reply(string.format('GENERATION %.0f', generation)) end
 
@@ -22,4 +23,4 @@ elseif record then
   local now = clock[1] * 1000000 + clock[2]
   word = ({[PLACE_PARKED] = 'parked', [PLACE_IN_DOUBT] = 'unproven'})[kind % RECORD_PLACES] or (retry >= 0 and 'retrying' or due > now and 'delayed' or 'waiting')
 end
-return {word, call('HEXISTS', prefix .. 'dead', id)}
+return {word, call('HEXISTS', prefix .. 'dead', id), call('EXISTS', prefix .. 'sched:' .. id)}

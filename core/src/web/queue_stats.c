@@ -252,9 +252,10 @@ static int stats_on_locate(seriatim_client *c, stats_state *s, const srt_request
 {
     srt_web_row *row = &s->w->rows[r->place];
     const srt_token *at = &reply->tokens[1];
-    if (!srt_reply_is_list(reply, 2))
+    if (!srt_reply_is_list(reply, 3))
         return srt_operator_protocol(c, "locate");
     row->is_dead |= srt_token_int(&at[1]) != 0;
+    row->is_scheduled |= srt_token_int(&at[2]) != 0;
     if (row->state.len)
         return SERIATIM_OK;
     row->state.data = srt_arena_copy(&s->w->memory, at[0].data, at[0].len);

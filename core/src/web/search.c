@@ -81,6 +81,8 @@ void srt_web_search_write(seriatim_client *c, srt_web *w, srt_web_out *out)
             search_write_hit(out, &w->rows[i], w->rows[i].state.data, w->rows[i].state.len);
         if (w->rows[i].is_dead)
             search_write_hit(out, &w->rows[i], "dead", 4);
+        if (w->rows[i].is_scheduled)
+            search_write_hit(out, &w->rows[i], "scheduled", 9);
     }
     srt_json_end_array(&out->json);
     srt_json_end_object(&out->json);

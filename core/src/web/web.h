@@ -72,10 +72,10 @@ typedef struct srt_web_row {
     unsigned shards_count;    /* while ids move, of both numbers the larger one */
     seriatim_resharding move; /* from and to are the same if none do */
     srt_web_shard *shards;
-    srt_web_shard gone;  /* the counters of shards that the queue had before it was given fewer */
-    seriatim_text state; /* of w->locate in this queue; empty: it does not wait, run or stand parked here */
-    int is_dead;
-    srt_web_shard total; /* owner_alive, paused, is_missing: numbers of shards; lag: the largest */
+    srt_web_shard gone;        /* the counters of shards that the queue had before it was given fewer */
+    seriatim_text state;       /* of w->locate in this queue; empty: it does not wait, run or stand parked here */
+    int is_dead, is_scheduled; /* as well */
+    srt_web_shard total;       /* owner_alive, paused, is_missing: numbers of shards; lag: the largest */
 } srt_web_row;
 
 /* The figures of all queues at one moment, kept for the next request. */

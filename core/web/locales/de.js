@@ -139,6 +139,8 @@ export default {
   "state.running.hint": "Ein Worker hat sie gerade",
   "state.dead": "Tot",
   "state.dead.hint": "Zu oft fehlgeschlagen; wieder einreihen oder löschen",
+  "state.scheduled": "Geplant",
+  "state.scheduled.hint": "Sie hat Payloads, deren eigene Zeit noch nicht gekommen ist",
   "state.unknown": "Unbekannt",
   "state.unknown.hint": "Von ihr ist nichts gespeichert",
 

@@ -139,6 +139,8 @@ export default {
   "state.running.hint": "A worker has it now",
   "state.dead": "Dead",
   "state.dead.hint": "Failed too often; queue it up again or delete it",
+  "state.scheduled": "Scheduled",
+  "state.scheduled.hint": "It has payloads whose own time has not come",
   "state.unknown": "Unknown",
   "state.unknown.hint": "Nothing is stored of it",
 

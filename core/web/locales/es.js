@@ -139,6 +139,8 @@ export default {
   "state.running.hint": "Un worker lo tiene ahora",
   "state.dead": "Muerto",
   "state.dead.hint": "Falló demasiadas veces; se puede reencolar o eliminar",
+  "state.scheduled": "Programado",
+  "state.scheduled.hint": "Tiene payloads cuya hora propia aún no ha llegado",
   "state.unknown": "Desconocido",
   "state.unknown.hint": "No hay nada guardado de él",
 

@@ -139,6 +139,8 @@ export default {
   "state.running.hint": "Un worker l’exécute",
   "state.dead": "Mort",
   "state.dead.hint": "A trop souvent échoué ; à remettre en file ou à supprimer",
+  "state.scheduled": "Planifié",
+  "state.scheduled.hint": "A des payloads dont l’heure propre n’est pas encore venue",
   "state.unknown": "Inconnu",
   "state.unknown.hint": "Rien n’en est stocké",
 

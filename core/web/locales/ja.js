@@ -139,6 +139,8 @@ export default {
   "state.running.hint": "現在ワーカーが実行しています",
   "state.dead": "デッド",
   "state.dead.hint": "失敗回数の上限に達しました。再投入するか削除してください",
+  "state.scheduled": "予定",
+  "state.scheduled.hint": "独自の時刻になっていないペイロードがあります",
   "state.unknown": "不明",
   "state.unknown.hint": "何も保存されていません",
 

@@ -44,7 +44,7 @@ export const badge = (kind, symbol, text, title) => h("span", { class: `badge ${
 
 const STATES = {
   waiting: ["plain", "dot"], delayed: ["quiet", "clock"], running: ["good", "play"], parked: ["quiet", "pause"], dead: ["bad", "cross"],
-  retrying: ["warn", "again"], unproven: ["warn", "again"], suspect: ["bad", "alert"], unknown: ["quiet", "help"],
+  retrying: ["warn", "again"], unproven: ["warn", "again"], suspect: ["bad", "alert"], scheduled: ["quiet", "clock"], unknown: ["quiet", "help"],
 };
 
 export function state(word) {
