@@ -31,6 +31,18 @@ RSpec.describe "durations", mount: House::MOUNTS.keys.first do
   end
 end
 
+# What core/web/ui/dialogs.js asks for before ids of a queue are deleted, in a field of one line.
+RSpec.describe "the text to type", mount: House::MOUNTS.keys.first do
+  TYPABLE = "import([...document.scripts].at(-1).src.replace('app/app.js', 'ui/dialogs.js')).then((m) => arguments[0].map(m.typable))"
+
+  it "is the name of the queue, or a word if the name cannot be typed as it is" do
+    open("search")
+    browser.waited("a page") { browser.there?("main h1") }
+    asked = { "Orders" => "Orders", "two words" => "two words", "a\nb" => "confirm", "a\r\nb" => "confirm", " a" => "confirm", "a\u200bb" => "confirm", { base64: "/w==" } => "confirm" }
+    expect(browser.value(TYPABLE, asked.keys)).to eq(asked.values)
+  end
+end
+
 # What core/web/app/session.js makes of the figures of an overview that was hidden, held or left for a while.
 RSpec.describe "figures a second", mount: House::MOUNTS.keys.first do
   # The figures come at these times (seconds); `pushed` is the number of jobs at each. Of the last: {times: of the ticks of the live chart, chart: jobs a second there, queue: those of the queue}

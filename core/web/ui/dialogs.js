@@ -97,9 +97,9 @@ function failureOf(error) {
   return error.soFar ? t("slices.failed", { n: count(error.soFar), text }) : text;
 }
 
-/** A name that can be typed as it is; of others the confirmation is a word. */
+/** A name that can be typed as it is, on one line; of others the confirmation is a word. */
 export function typable(name) {
-  const plain = typeof name === "string" && name && name.length <= 80 && shown(name) === name && name.trim() === name;
+  const plain = typeof name === "string" && name && name.length <= 80 && shown(name) === name && name.trim() === name && !name.includes("\n");
   return plain ? name : t("confirm.word");
 }
 
