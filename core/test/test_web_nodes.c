@@ -119,6 +119,41 @@ static void test_an_id_that_unites_is_shown_as_waiting(void **state)
     stop_worker(&w);
 }
 
+/* Of what runs, those that came since; nothing of what is parked. An id that unites is read in two places. */
+static void test_the_hottest_ids_are_those_of_waiting_payloads(void **state)
+{
+    const char *at;
+    worker w;
+    char id[16], payload[16];
+    int i, count = 0;
+    (void)state;
+    open_browser();
+    for (i = 0; i < 7; i++) {
+        snprintf(payload, sizeof payload, "%d", i);
+        push_text("Q", "run", payload, 0);
+        push_text("Q", "aside", payload, 1000);
+    }
+    assert_int_equal(ask("POST", "/api/web/Q/park", "{\"ids\":[\"aside\"]}"), 200);
+    w = start_worker("Q", 3);
+    w.held = take_one(&w);
+    for (i = 0; i < 3; i++) {
+        snprintf(payload, sizeof payload, "%d", i);
+        push_text("Q", "run", payload, 0);
+    }
+    push_uniting("u");
+    for (i = 0; i < 25; i++) {
+        snprintf(id, sizeof id, "id-%d", i);
+        push_text("Q", id, "x", 1000);
+    }
+    get("/api/v1/queues/Q/hottest");
+    shows(
+        "\"ids\":[{\"id\":\"run\",\"payloads\":3,\"shard\":0},{\"id\":\"u\",\"payloads\":1,\"shard\":0},{\"id\":\"id-");
+    for (at = browser.text; (at = strstr(at, "\"payloads\":")); at++)
+        count++;
+    assert_int_equal(count, 20);
+    stop_worker(&w);
+}
+
 static void wait_for_order(const worker *w, int order)
 {
     int i;
@@ -252,6 +287,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_a_working_queue_shows_its_runs_and_nodes),
         cmocka_unit_test(test_an_id_that_unites_is_shown_as_waiting),
+        cmocka_unit_test(test_the_hottest_ids_are_those_of_waiting_payloads),
         cmocka_unit_test(test_a_node_shows_memory_and_clock_skew),
         cmocka_unit_test(test_node_descriptions_of_any_form_are_shown),
         cmocka_unit_test(test_a_node_is_quieted_and_stopped),

@@ -91,7 +91,7 @@ int srt_web_hottest_next(seriatim_client *c, srt_web *w)
 {
     srt_web_scan *scan;
     if (w->step == 0) {
-        scan = srt_web_scan_sample(w, SRT_SCAN_HOT, "all");
+        scan = srt_web_scan_sample(w, SRT_SCAN_HOT, "waiting");
         if (!scan)
             return SERIATIM_NOMEM;
         scan->reverse = 1;

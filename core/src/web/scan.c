@@ -237,7 +237,18 @@ static int scan_send(seriatim_client *c, srt_queue *queue)
 
 /* ---- Ids ----------------------------------------------------------------------------------- */
 
-/* Keeps the first `keep` in order. */
+/* HSCAN may give an id twice, and one that unites lies in two places. */
+static void scan_drop_doubles(scan_state *s)
+{
+    size_t i, kept = 0;
+    for (i = 0; i < s->count; i++)
+        if (kept == 0 ||
+            srt_id_compare(s->items[i].id, s->items[i].len, s->items[kept - 1].id, s->items[kept - 1].len) != 0)
+            s->items[kept++] = s->items[i];
+    s->count = kept;
+}
+
+/* Keeps the first `keep` in order, each once. */
 static void scan_cut(scan_state *s, size_t keep)
 {
     size_t i;
@@ -249,6 +260,7 @@ static void scan_cut(scan_state *s, size_t keep)
             s->items[i] = s->items[s->count - 1 - i];
             s->items[s->count - 1 - i] = swap;
         }
+    scan_drop_doubles(s);
     if (s->count > keep) {
         s->count = keep;
         s->over = 1;
@@ -292,17 +304,6 @@ static int scan_add(seriatim_client *c, scan_state *s, const srt_token *id, int6
         return srt_operator_nomem(c);
     s->count++;
     return SERIATIM_OK;
-}
-
-/* HSCAN may give an id twice. */
-static void scan_drop_doubles(scan_state *s)
-{
-    size_t i, kept = 0;
-    for (i = 0; i < s->count; i++)
-        if (kept == 0 ||
-            srt_id_compare(s->items[i].id, s->items[i].len, s->items[kept - 1].id, s->items[kept - 1].len) != 0)
-            s->items[kept++] = s->items[i];
-    s->count = kept;
 }
 
 /* ---- Answers ------------------------------------------------------------------------------- */
@@ -461,7 +462,6 @@ static int scan_page(scan_state *s)
 {
     srt_web_scan *scan = s->scan;
     scan_cut(s, scan->limit);
-    scan_drop_doubles(s);
     if (scan_keep(s) != SERIATIM_OK)
         return SERIATIM_NOMEM;
     if (s->over && s->count && scan->what != SRT_SCAN_HOT)
