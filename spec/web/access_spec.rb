@@ -81,9 +81,35 @@ RSpec.describe "the pages, for every reader", mount: House::MOUNTS.keys.first do
   it "show JSON with its members on lines of their own, exactly as it is written, and other texts as they are" do
     open("search")
     browser.waited("a page") { browser.there?("main h1") }
-    indented = ->(*texts) { browser.value("import([...document.scripts].at(-1).src.replace('app/app.js', 'ui/format.js')).then((m) => arguments[0].map(m.indented))", texts) }
+    indented = ->(*texts) { browser.value("import([...document.scripts].at(-1).src.replace('app/app.js', 'ui/format.js')).then((m) => arguments[0].map((text) => m.indented(text).join('')))", texts) }
     expect(indented['{"a":12345678901234567890,"b":[1,{}],"c":"x\"{y","d":[]}', '"text"', "[31m no JSON", "17"])
       .to eq([%({\n  "a": 12345678901234567890,\n  "b": [\n    1,\n    {}\n  ],\n  "c": "x\\"{y",\n  "d": []\n}), '"text"', "[31m no JSON", "17"])
+  end
+
+  # Where that text begins and ends in the first payload: from the left.
+  LIES = <<~JS
+    ((text) => {
+      const nodes = document.createTreeWalker(document.querySelector(".payloads pre"), NodeFilter.SHOW_TEXT);
+      while (nodes.nextNode()) {
+        const [node, range, at] = [nodes.currentNode, document.createRange(), nodes.currentNode.data.indexOf(text)];
+        if (at < 0) continue;
+        range.setStart(node, at);
+        range.setEnd(node, at + text.length);
+        const { left, right } = range.getBoundingClientRect();
+        return [left, right];
+      }
+    })(...arguments)
+  JS
+
+  it "show the key of a member of JSON in front of its value, also where both are written from right to left" do
+    name, value, number = "\u0627\u0633\u0645", "\u0645\u0631\u062D\u0628\u0627", "\u05DE\u05E1\u05E4\u05E8"
+    live[queue].perform_async([{ id: "written", payload: { "x" => "y", number => 4711, name => value }, delay: 3600 }])
+    open("id", queue: queue, id: "written")
+    browser.waited("the payload") { browser.there?(".payloads pre") }
+    expect(browser.value("document.querySelector('.payloads pre').textContent")).to eq(%({\n  "x": "y",\n  "#{number}": 4711,\n  "#{name}": "#{value}"\n}))
+    { "x" => "y", number => "4711", name => value }.each do |before, after|
+      expect(browser.value(LIES, before)[1]).to be < browser.value(LIES, after)[0]
+    end
   end
 
   # Looks in ten queues after the other until a found id is what the block wants.

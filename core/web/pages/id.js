@@ -24,6 +24,8 @@ const copy = (text) => navigator.clipboard.writeText(text).then(() => tell(t("co
 /** Copies the text as it is stored, where the browser lets a page do so (https, or this machine). */
 const copyButton = (text) => typeof text === "string" && Boolean(navigator.clipboard) && button(t("id.copy"), () => copy(text), { symbol: "copy" });
 
+const laidOut = (text) => indented(text).map((part, place) => (place % 2 ? h("bdi", {}, part) : part));
+
 const CUT = 1000; // characters from which on a text may be one of 4 KiB that was cut
 
 /** drop(place): what may be done with those that have keys; or false. whole(place, text): the whole of a text that was cut, or false; read(place): asks for it. */
@@ -35,8 +37,8 @@ function payloadList(record, drop, whole, read) {
       h("div", { class: "payload-head" }, h("span", {}, place + 1), h("span", { title: t("id.score.hint") }, t("id.score", { score: scoreText(score) })),
         record.truncated && typeof text === "string" && text.length > CUT && !whole(place, text) && button(t("id.whole"), () => read(place)),
         copyButton(whole(place, text) || text), drop && keys[place] && button(t("id.drop"), () => drop(place), { symbol: "trash", kind: "danger-text" })),
-      block(t("record.payloads"), indented(whole(place, text) || text)),
-      context !== undefined && context !== "" && [h("p", { class: "context-head" }, t("id.context")), block(t("id.context"), indented(context), "context")]))),
+      block(t("record.payloads"), laidOut(whole(place, text) || text)),
+      context !== undefined && context !== "" && [h("p", { class: "context-head" }, t("id.context")), block(t("id.context"), laidOut(context), "context")]))),
     (record.truncated || total > payloads.length) && note(t("id.cut", { n: number(payloads.length), of: number(total) })));
 }
 

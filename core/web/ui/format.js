@@ -115,27 +115,36 @@ function isJson(text) {
   }
 }
 
-/** A JSON object or array with a line for each member, also where it was cut; its numbers and texts as they are written. Of another text: shown(text). */
+const LEFTWARD = /[\u0590-\u08ff\ufb1d-\ufdff\ufe70-\ufefe\u{10800}-\u{10fff}\u{1e800}-\u{1efff}]/u; // letters that are written from right to left
+
+/**
+ * A JSON object or array with a line for each member, also where it was cut; its numbers and texts as they are written. Of another text: shown(text).
+ * In parts: every second one is a text with letters that are written from right to left, which is to be isolated. Else they would swap what stands around them.
+ */
 export function indented(text) {
-  if (typeof text !== "string" || !isJson(text)) return shown(text);
-  let [out, depth, before] = ["", 0, ""];
+  if (typeof text !== "string" || !isJson(text)) return [shown(text)];
+  const parts = [""];
+  let [depth, before] = [0, ""];
+  const add = (some) => { parts[parts.length - 1] += some; };
   const line = () => `\n${STEP.repeat(depth)}`;
   for (const [token] of text.matchAll(TOKEN)) {
     const opened = before === "{" || before === "[";
     if (token === "}" || token === "]") {
       depth = Math.max(0, depth - 1);
-      out += opened ? token : line() + token;
-    } else if (token === "," || token === ":") out += token === "," ? token : ": ";
+      add(opened ? token : line() + token);
+    } else if (token === "," || token === ":") add(token === "," ? token : ": ");
     else {
-      out += opened || before === "," ? line() + token : token;
+      if (opened || before === ",") add(line());
+      if (LEFTWARD.test(token)) parts.push(token, "");
+      else add(token);
       if (token === "{" || token === "[") depth += 1;
     }
     before = token;
   }
-  return shown(out);
+  return parts.map(shown);
 }
 
-/** The same on one line, cut to `limit` characters. */
+/** shown(text) on one line, cut to `limit` characters. */
 export function oneLine(text, limit = 160) {
   const line = shown(text).split("\n");
   const cut = line[0].length > limit ? `${line[0].slice(0, limit)}…` : line[0];
