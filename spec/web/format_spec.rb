@@ -31,6 +31,24 @@ RSpec.describe "durations", mount: House::MOUNTS.keys.first do
   end
 end
 
+# How core/web/ui/format.js cuts a text, and the pages an id.
+RSpec.describe "long texts", mount: House::MOUNTS.keys.first do
+  CUT = "import([...document.scripts].at(-1).src.replace('app/app.js', 'ui/format.js')).then((m) => m.oneLine(...arguments))"
+
+  it "are cut between characters" do
+    queue = House.queue
+    open("search")
+    browser.waited("a page") { browser.there?("main h1") }
+    gems = "\u{1F48E}" * 10
+    expect([browser.value(CUT, gems, 5), browser.value(CUT, gems, 6), browser.value(CUT, gems, 20)]).to eq(["#{gems[0, 2]}…", "#{gems[0, 3]}…", gems])
+    id = "a#{"\u{1F48E}" * 100}"
+    live[queue].perform_async([{ id: id, payload: 1, delay: 3600 }])
+    open("enqueued", queue: queue)
+    browser.waited("the id") { browser.there?("main tr.row") }
+    expect(browser.value("document.querySelector('main tr.row .name').textContent.isWellFormed()")).to be(true)
+  end
+end
+
 # What core/web/ui/dialogs.js asks for before ids of a queue are deleted, in a field of one line.
 RSpec.describe "the text to type", mount: House::MOUNTS.keys.first do
   TYPABLE = "import([...document.scripts].at(-1).src.replace('app/app.js', 'ui/dialogs.js')).then((m) => arguments[0].map(m.typable))"

@@ -1,7 +1,7 @@
 // The masters of a Redis Cluster: what lies on each, how it is, and which of its slots are on their way to another.
 import { get } from "../app/api.js";
 import { h } from "../ui/dom.js";
-import { count, keyOf, shown } from "../ui/format.js";
+import { beginning, count, keyOf, shown } from "../ui/format.js";
 import { ALARMS, badge, dash, empty, figure, icon, lag, link, name, pageHead, section, skeleton } from "../ui/parts.js";
 import { createTable } from "../ui/table.js";
 import { t } from "../app/text.js";
@@ -9,7 +9,7 @@ import { t } from "../app/text.js";
 /** What a master does not tell stays open. */
 const told = (value, show) => (value === null ? dash() : show(value));
 
-const text = (value) => h("bdi", {}, shown(value).slice(0, 60));
+const text = (value) => h("bdi", {}, beginning(shown(value), 60));
 
 const stateOf = ({ replicas }) => (replicas === null ? "unknown" : replicas > 0 ? "well" : "alone");
 const STATES = { well: ["good", "check"], alone: ["warn", "alert"], unknown: ["quiet", "help"] };

@@ -2,7 +2,7 @@
 import { get, nodePath, post } from "../app/api.js";
 import { confirm } from "../ui/dialogs.js";
 import { h } from "../ui/dom.js";
-import { count, duration, inBytes, keyOf, oneLine, shown } from "../ui/format.js";
+import { beginning, count, duration, inBytes, keyOf, oneLine, shown } from "../ui/format.js";
 import { badge, button, empty, figure, icon, link, name, pageHead, section, skeleton, time } from "../ui/parts.js";
 import { may } from "../app/session.js";
 import { createTable } from "../ui/table.js";
@@ -32,7 +32,7 @@ const FIELDS = [
 
 /** The cell of a field by its `shown` in nodes.json; a node that does not report the field has an empty one. */
 const CELLS = {
-  text: (value) => h("bdi", {}, shown(value).slice(0, 60)),
+  text: (value) => h("bdi", {}, beginning(shown(value), 60)),
   number: (value) => figure(value),
   bytes: (value) => h("span", { class: "figure" }, inBytes(value)),
   time: (value) => time(value),
@@ -78,7 +78,7 @@ const columns = (changed) => [
   { id: "name", label: t("node.name"), class: "main", value: (node) => shown(node.name), show: (node) => name(node.name, 40) },
   { id: "state", label: t("node.state"), value: (node) => t(`node.state.${node.state}`), show: state },
   { id: "description", label: t("node.description"), class: "text",
-    value: (node) => shown(node.description), show: (node) => h("bdi", {}, shown(node.description).slice(0, 300)) },
+    value: (node) => shown(node.description), show: (node) => h("bdi", {}, beginning(shown(node.description), 300)) },
   { id: "shards", label: t("node.shards"), hint: t("node.shards.hint"), number: true, class: "second",
     value: (node) => node.shards, show: (node) => figure(node.shards) },
   { id: "busy", label: t("queue.busy"), hint: t("queue.busy.hint"), number: true, value: (node) => node.busy, show: runs },

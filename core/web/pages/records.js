@@ -3,7 +3,7 @@ import { address, get, post, queuePath, workerPath } from "../app/api.js";
 import { confirm, perform, typable } from "../ui/dialogs.js";
 import { h } from "../ui/dom.js";
 import { createErrors } from "./errors.js";
-import { count, keyOf, number, oneLine, shown } from "../ui/format.js";
+import { beginning, count, keyOf, number, oneLine, shown } from "../ui/format.js";
 import { LIMIT, boundField, createPaging, intervalChoice, nowInSeconds } from "./paging.js";
 import { button, choice, dash, empty, icon, idLink, section, seen, skeleton, state, time } from "../ui/parts.js";
 import { askAll, createQueue, queueHead } from "./queue.js";
@@ -122,7 +122,7 @@ const preview = (record) => {
 };
 
 const errorLine = ({ error }) =>
-  error ? h("span", { class: "error-line", title: shown(error).slice(0, 600) }, oneLine(error, 140)) : dash();
+  error ? h("span", { class: "error-line", title: beginning(shown(error), 600) }, oneLine(error, 140)) : dash();
 
 const behind = (record) => Boolean(record.behind) && h("span", { class: "more", title: t("record.behind.hint") }, t("record.behind"));
 

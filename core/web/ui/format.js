@@ -144,10 +144,13 @@ export function indented(text) {
   return parts.map(shown);
 }
 
+/** The first `limit` units of a string, or one less: a character of two units, such as an emoji, is not cut. */
+export const beginning = (text, limit) => text.slice(0, limit).replace(/[\ud800-\udbff]$/, "");
+
 /** shown(text) on one line, cut to `limit` characters. */
 export function oneLine(text, limit = 160) {
   const line = shown(text).split("\n");
-  const cut = line[0].length > limit ? `${line[0].slice(0, limit)}…` : line[0];
+  const cut = line[0].length > limit ? `${beginning(line[0], limit)}…` : line[0];
   return line.length > 1 && cut === line[0] ? `${cut} ↵ …` : cut;
 }
 
