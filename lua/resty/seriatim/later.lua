@@ -13,9 +13,11 @@ local settings = require "seriatim.settings"
 
 local MOST_ROWS = 1000 -- of one push
 local MOST_PUSHES = 1000 -- of one timer, whose memory nginx frees at its end
-local PAUSE = 0.5 -- seconds, when Redis cannot be reached
--- Kinds of errors that end a push as a whole, and after which Redis may take later what it did not take now.
-local PASSING = { IO = true, LOADING = true, POOL_TIMEOUT = true, READONLY = true, TIMEOUT = true, UNKNOWN_OUTCOME = true }
+local PAUSE = 0.5 -- seconds, when Redis takes nothing
+-- Kinds of errors after which Redis may take later what it did not take now.
+local PASSING = {
+  FULL = true, IO = true, LOADING = true, POOL_TIMEOUT = true, READONLY = true, TIMEOUT = true, UNKNOWN_OUTCOME = true,
+}
 local UNWRITTEN, UNKNOWN = "-", "?" -- what became of a job
 local NOWHERE = "unix:///" -- of the connection that only checks
 
@@ -136,14 +138,23 @@ local function write(connection, batch, replicas, seconds)
   return read(connection:call("pipeline", { { number, batch.rows, replicas, settings.wait_timeout, seconds, false } }, nil))
 end
 
----Which rows stay, because Redis may take them later, and how many are lost. A row that stays cannot come behind a later one of its
----id: when a push ends early, nothing was sent to a shard behind what was not written there.
+---Which rows stay, because Redis may take them later, and how many are lost. No row stays that would come behind a later one of its
+---id: a Redis that is full may refuse one part of a push to a shard and take the next. Any other error that passes ends the push, and
+---nothing was sent to a shard behind what was not written there.
 local function sort_out(rows, letters, err, keep)
-  local left, lost = {}, 0
+  local left, lost, written = {}, 0, {} -- written: the last place of each id
   local all = err and (errors.is(err, "UNKNOWN_OUTCOME") and UNKNOWN or UNWRITTEN)
+  local function letter_of(place)
+    return letters and letters:sub(place, place) or all
+  end
   for place, row in ipairs(rows) do
-    local letter = letters and letters:sub(place, place) or all
-    if letter == UNWRITTEN and keep and PASSING[err.kind] then
+    if letter_of(place) ~= UNWRITTEN then
+      written[row[1]] = place
+    end
+  end
+  for place, row in ipairs(rows) do
+    local letter = letter_of(place)
+    if letter == UNWRITTEN and keep and PASSING[err.kind] and place > (written[row[1]] or 0) then
       left[#left + 1] = row
     elseif letter == UNWRITTEN or letter == UNKNOWN then
       lost = lost + 1

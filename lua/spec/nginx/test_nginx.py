@@ -282,6 +282,44 @@ def test_later_waits_while_redis_is_a_replica(folder: Path, server: Redis) -> No
     check_later_waits_until(nginx, lambda: server.client.replicaof("no", "one"))
 
 
+def test_later_waits_while_redis_is_full(folder: Path, server: Redis) -> None:
+    server.client.config_set("maxmemory", 1)
+    nginx = Nginx(folder, server, {"redis": server.url, "push_timeout": "0.5", "processes": "1"})
+    check_later_waits_until(nginx, lambda: server.client.config_set("maxmemory", 0))
+
+
+# Of the jobs of the first push, Redis refuses the first and the last one and takes the second one.
+REFUSED_IN_PART = """
+    require "app"
+    local Connection = require "seriatim.client.connection"
+    local call, is_full = Connection.call, true
+    function Connection:call(name, ...)
+      if name == "pipeline" and is_full then
+        is_full = false
+        return { { 1, 0, {}, "FULL", "Redis is out of memory", 0, 0, nil, "-n-" } }
+      end
+      return call(self, name, ...)
+    end
+"""
+PUSH_THREE = """
+    local seriatim = require "resty.seriatim"
+    seriatim.push_later(require("app").Count, { { id = "x", payload = 1 }, { id = "x", payload = 2 }, { id = "y", payload = 1 } })
+    seriatim.start { threads = 4 }
+"""
+
+
+def test_later_writes_nothing_behind_a_later_job_of_the_id(folder: Path, server: Redis) -> None:
+    nginx = Nginx(folder, server, {"redis": server.url, "processes": "1"}).configure('require "app"', REFUSED_IN_PART)
+    nginx.configure('require("resty.seriatim").start { threads = 4 }', PUSH_THREE).start()
+    try:
+        wait_until(lambda: nginx.figures()["later"]["queued"] == 0, "the pushes")
+        assert nginx.figures()["later"] == {"queued": 0, "pushed": 2, "refused": 0, "failed": 1}
+        assert "1 jobs of push_later are lost: Redis is out of memory" in nginx.log()
+        wait_until(lambda: runs(nginx) == {("y", "1"): 1}, "the run")
+    finally:
+        nginx.end()
+
+
 def test_later_waits_while_no_connection_is_answered(folder: Path, server: Redis) -> None:
     with socket.create_server(("127.0.0.1", free_port()), backlog=0) as deaf:
         port = deaf.getsockname()[1]
