@@ -764,7 +764,7 @@ typedef enum seriatim_event_kind {
     SERIATIM_EVENT_LOST,      /* another node has taken over a shard; results of its running jobs will be rejected */
     SERIATIM_EVENT_REFUSED,   /* Redis rejected `number` job results */
     SERIATIM_EVENT_RECOVERED, /* `number` runs of a dead node were put back */
-    SERIATIM_EVENT_LINK,      /* the connection was opened or lost */
+    SERIATIM_EVENT_LINK,      /* a connection serves, or one that did was lost */
     SERIATIM_EVENT_WARNING,
     SERIATIM_EVENT_FAILURES, /* `number` failures were not logged one by one, see seriatim_runner_failure */
     SERIATIM_EVENT_MORGUE,   /* morgue_max_age or morgue_max_count removed `number` dead ids of a shard */

@@ -129,6 +129,63 @@ static int warnings(seriatim_runner *runner, const char *word, double during)
     return count;
 }
 
+typedef struct tidings {
+    int warnings, connected, lost;
+} tidings;
+
+/* What a runner tells of its connection: until it has told it, a minute at most, and for some seconds more. */
+static tidings tidings_of(seriatim_runner *runner, tidings wanted, double more)
+{
+    double until = seconds() + 60;
+    seriatim_event event;
+    tidings t = {0, 0, 0};
+    int is_complete = 0;
+    while (seconds() < until) {
+        seriatim_runner_pulse(runner);
+        while (seriatim_runner_event(runner, &event) == SERIATIM_OK) {
+            t.warnings += event.kind == SERIATIM_EVENT_WARNING && strncmp(event.text, "Redis: ", 7) == 0;
+            t.connected += event.kind == SERIATIM_EVENT_LINK && event.number == 1;
+            t.lost += event.kind == SERIATIM_EVENT_LINK && event.number == 0;
+        }
+        if (!is_complete && t.warnings >= wanted.warnings && t.connected >= wanted.connected && t.lost >= wanted.lost) {
+            is_complete = 1;
+            until = seconds() + more;
+        }
+        pause_ms(5);
+    }
+    return t;
+}
+
+static void assert_tidings(seriatim_runner *runner, int warnings, int connected, int lost, double more)
+{
+    tidings wanted = {warnings, connected, lost}, t = tidings_of(runner, wanted, more);
+    if (memcmp(&t, &wanted, sizeof t) != 0)
+        fail_msg("%d warnings, %d times connected, %d times lost", t.warnings, t.connected, t.lost);
+}
+
+static void test_a_redis_that_stays_read_only_is_told_of_once(void **state)
+{
+    seriatim_queue_settings q = queue_named("read", 2);
+    seriatim_runner *served, *late;
+    char answer[64];
+    (void)state;
+    served = runner_start("served", 10000, &q, 1);
+    assert_tidings(served, 0, 1, 0, 0.1);
+    ask_cli("replicaof 127.0.0.1 1", answer, sizeof answer);
+    assert_tidings(served, 1, 0, 1, 3);
+    late = runner_start("late", 10000, &q, 1);
+    assert_tidings(late, 1, 0, 0, 3);
+    ask_cli("replicaof no one", answer, sizeof answer);
+    assert_tidings(served, 0, 1, 0, 0.1);
+    assert_tidings(late, 0, 1, 0, 0.1);
+    seriatim_runner_stop(served);
+    seriatim_runner_stop(late);
+    while (!seriatim_runner_stopped(served) || !seriatim_runner_stopped(late))
+        pause_ms(2);
+    seriatim_runner_free(served);
+    seriatim_runner_free(late);
+}
+
 /* Waits for the first of these warnings, a minute at most, and then for some seconds. */
 static int warnings_from_first(seriatim_runner *runner, const char *word, double during)
 {
@@ -445,6 +502,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_the_end_of_a_connection_is_noticed_behind_bytes, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_a_runner_connects_ever_less_often_to_a_redis_that_is_loading, set_up,
                                         tear_down),
+        cmocka_unit_test_setup_teardown(test_a_redis_that_stays_read_only_is_told_of_once, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_a_slow_look_up_keeps_no_heartbeat_back, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_r_schedule_2_an_idle_runner_sends_few_commands, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_a_stop_that_waits_for_a_job_leaves_idle_threads_asleep, set_up, tear_down),

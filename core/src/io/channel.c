@@ -51,11 +51,23 @@ static int shares_master(const seriatim_runner *r, const runner_channel *c)
            strcmp(srt_transport_address(c->transport), srt_transport_address(r->wakes.transport)) == 0;
 }
 
+/* Of failures in a row, the first one of each kind is told. */
+static void tell_of_loss(seriatim_runner *r, runner_channel *c, const seriatim_error *why)
+{
+    unsigned kind = 1u << -why->status;
+    if (c->attempts == 0)
+        c->failures_told = 0;
+    if (!(c->failures_told & kind))
+        srt_node_tell(r->node, SERIATIM_EVENT_WARNING, 0, "Redis: %.400s", why->message);
+    c->failures_told |= kind;
+}
+
 void srt_channel_lost(seriatim_runner *r, runner_channel *c, int64_t now)
 {
-    const char *why = c->error.message[0] ? c->error.message : srt_transport_error(c->transport)->message;
-    if (c->peer && (c->attempts == 0 || c->state == CHANNEL_OPEN))
-        srt_node_tell(r->node, SERIATIM_EVENT_WARNING, 0, "Redis: %.400s", why);
+    const seriatim_error *error = c->error.message[0] ? &c->error : srt_transport_error(c->transport);
+    const char *why = error->message;
+    if (c->peer)
+        tell_of_loss(r, c, error);
     if (c == &r->wakes)
         tell_of_wakes(r, why);
     if (shares_master(r, c))
@@ -70,11 +82,17 @@ static void channel_leave_old_master(seriatim_runner *r, const runner_channel *c
 {
     runner_channel *wakes = &r->wakes;
     const char *address = srt_transport_address(commands->transport);
-    srt_node_tell(r->node, SERIATIM_EVENT_LINK, 1, "the master is %.200s", address);
     if (wakes->state != CHANNEL_OPEN || strcmp(address, srt_transport_address(wakes->transport)) == 0)
         return;
     wakes->attempts = 0;
     srt_channel_lost(r, wakes, now);
+}
+
+/* With the lock: a connection for commands serves, which it did not before. */
+static void tell_of_master(seriatim_runner *r, const runner_channel *c)
+{
+    if (c->peer && r->url.kind == SRT_URL_SENTINEL)
+        srt_node_tell(r->node, SERIATIM_EVENT_LINK, 1, "the master is %.200s", srt_transport_address(c->transport));
 }
 
 /* With the lock: the transport is ready, the session may begin. */
@@ -148,7 +166,7 @@ void srt_channel_step(seriatim_runner *r, runner_channel *c)
     int64_t now = srt_clock_ms();
     size_t got = 0;
     channel_state was = c->state;
-    int status, has_ended;
+    int status, has_ended, served;
     if (was == CHANNEL_OPEN && c->drained)
         return;
     status = was == CHANNEL_OPEN ? channel_read(r, c, &got) : channel_connect(c, now);
@@ -161,12 +179,15 @@ void srt_channel_step(seriatim_runner *r, runner_channel *c)
     if (status == SERIATIM_OK && was != CHANNEL_OPEN) {
         channel_opened(r, c, now);
     } else if (status == SERIATIM_OK) {
+        served = srt_node_served(r->node, c->number);
         c->heard_at = now;
         status = srt_node_input(r->node, c->number, r->inbox, got, now, &c->error);
         if (status == SERIATIM_OK) {
             if (srt_node_served(r->node, c->number)) {
                 c->attempts = 0;
                 srt_transport_served(c->transport);
+                if (!served)
+                    tell_of_master(r, c);
             }
             c->told &= !r->node->hears;
             srt_error_clear(&c->error); /* of an earlier refusal */

@@ -21,6 +21,7 @@ typedef struct runner_channel {
     channel_state state;
     int wanted;                           /* there is somebody to connect to */
     unsigned attempts;                    /* since it last served, as srt_node_served says */
+    unsigned failures_told;               /* bits of the statuses of failures since then, by -status */
     int told;                             /* a warning was given that no wake-ups come */
     int64_t retry_at, heard_at, asked_at; /* asked_at: of the last PING */
     int drained;                          /* everything was read; poll reports more */

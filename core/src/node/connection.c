@@ -49,6 +49,7 @@ static int wakes_connected(srt_node *n, const char *user, const char *password, 
     return status == SERIATIM_OK && n->wakes.out.failed ? SERIATIM_NOMEM : status;
 }
 
+/* Only of connections that serve: a Redis that refuses writes is connected to again and again. */
 static void tell_of_link(srt_node *n, const srt_redis *p, int connected)
 {
     const char *what = connected ? "connected to Redis" : "lost the connection to Redis";
@@ -73,7 +74,6 @@ int srt_node_connected(srt_node *n, srt_channel channel, const char *user, const
     p->served = 0;
     n->links++;
     n->stats.connected = 1;
-    tell_of_link(n, p, 1);
     if (srt_node_ask_layouts(n) != SERIATIM_OK)
         return SERIATIM_NOMEM;
     /*
@@ -98,7 +98,7 @@ void srt_node_disconnected(srt_node *n, srt_channel channel, int64_t now)
     if (!p)
         return;
     was_connected = p->commands.connected;
-    if (was_connected && !p->closing)
+    if (was_connected && p->served && !p->closing)
         tell_of_link(n, p, 0);
     srt_redis_disconnected(&n->cluster, p);
     srt_node_follow_lost(n, now);
@@ -266,7 +266,10 @@ int srt_node_input(srt_node *n, srt_channel channel, const char *data, size_t le
         status = srt_redis_next(&n->cluster, p, &r, &reply, error);
         if (status == SERIATIM_OK)
             status = command_reply(n, r, &reply, now, error);
-        p->served |= status == SERIATIM_OK && (n->cluster.many || n->heartbeat.answered != heartbeats);
+        if (!p->served && status == SERIATIM_OK && (n->cluster.many || n->heartbeat.answered != heartbeats)) {
+            p->served = 1;
+            tell_of_link(n, p, 1);
+        }
     }
     return status == SERIATIM_AGAIN ? SERIATIM_OK : status;
 }

@@ -70,32 +70,37 @@ end
 
 -- ---- the watch
 
----Why the connection is useless though the reader still waits; nil: it is not.
+---Why the connection is useless though the reader still waits, and the kind of this error; nil: it is not.
 function Channel:trouble()
   if self.broken or not self.sock or self.number == channels.WAKES then
-    return self.broken
+    return self.broken, "IO"
   end
   local now = native.now_ms()
   if not self.node:waits(self.number) then
     self.heard = now
   elseif now - self.heard >= socket.SILENCE_MS then
-    return ("no answer for %d seconds"):format(socket.SILENCE_MS / 1000)
+    return ("no answer for %d seconds"):format(socket.SILENCE_MS / 1000), "TIMEOUT"
   end
 end
 
----Logs the first of several failures in a row, as the runner of the core does.
-function Channel:tell(why, was_open)
-  if self.number ~= channels.WAKES and (was_open or self.attempts == 0) then
+---Counts a failure. Of those in a row it logs the first one of each kind, as the runner of the core does.
+function Channel:failed(why, kind)
+  if self.attempts == 0 then
+    self.told = {}
+  end
+  self.attempts = self.attempts + 1
+  if self.number ~= channels.WAKES and not self.told[kind] then
+    self.told[kind] = true
     log.warn("warning", "Redis: " .. tostring(why))
   end
 end
 
 ---By the light thread that spawned: looks after the connection.
 function Channel:watch()
-  local why = self:trouble()
+  local why, kind = self:trouble()
   local is_left = self.sock and not self.is_wanted
   if why and not is_left then
-    self:tell(why, true)
+    self:failed(why, kind)
   end
   if why or is_left then
     self:kill()
@@ -111,29 +116,28 @@ function Channel:read_always()
     while not self.is_wanted do
       self.want:wait(60)
     end
-    local sock, _, why = socket.connect(self.url, socket.CONNECT_MS, nil, self.at)
+    local sock, kind, why = socket.connect(self.url, socket.CONNECT_MS, nil, self.at)
     if sock then
-      why = self:use(sock)
+      why, kind = self:use(sock)
       socket.lost(self.url)
     else
       self.node:disconnected(self.number)
       self.notify()
     end
-    self:tell(why, sock ~= nil)
-    self.attempts = self.attempts + 1
+    self:failed(why, kind)
     ngx.sleep(socket.pause_ms(self.attempts) / 1000)
   end
 end
 
----From the greeting to the end of the connection: why it ended.
+---From the greeting to the end of the connection: why it ended, and the kind of this error.
 function Channel:use(sock)
   local url = self.url
   sock:settimeouts(socket.CONNECT_MS, socket.SILENCE_MS, NEVER_MS)
-  local greeted, _, why = self.node:connected(self.number, url.user, url.password, url.database)
+  local greeted, kind, why = self.node:connected(self.number, url.user, url.password, url.database)
   if greeted then
     self.sock, self.heard = sock, native.now_ms()
     self.notify()
-    why = self:read(sock)
+    why, kind = self:read(sock)
     self.sock = nil
   end
   while self.sending == sock do -- nginx closes no socket that another light thread writes to
@@ -142,19 +146,19 @@ function Channel:use(sock)
   sock:close()
   self.node:disconnected(self.number)
   self.notify()
-  return why
+  return why, kind
 end
 
 function Channel:read(sock)
   while true do
     local data, err = sock:receiveany(READ_BYTES)
     if not data then
-      return err
+      return err, "IO"
     end
     self.heard = native.now_ms()
-    local taken, _, message = self.node:input(self.number, data)
+    local taken, kind, message = self.node:input(self.number, data)
     if not taken then
-      return message
+      return message, kind
     end
     if self.node:served(self.number) then
       self.attempts = 0

@@ -44,6 +44,24 @@ def test_a_redis_that_refuses_writes_is_connected_ever_less_often(folder: Path, 
         journal.remove()
 
 
+def test_a_redis_that_stays_read_only_is_logged_once(folder: Path, server: Redis) -> None:
+    def lines() -> tuple[int, ...]:
+        log = nginx.log()
+        return tuple(log.count(text) for text in ("connected to Redis", "warning Redis: ", "lost the connection to Redis"))
+
+    nginx = Nginx(folder, server, {"redis": server.url, "processes": "1"}).start()
+    try:
+        wait_until(lambda: lines() == (1, 0, 0), "the connection")
+        server.client.replicaof("127.0.0.1", "1")
+        wait_until(lambda: lines() == (1, 1, 1), "the loss")
+        time.sleep(3)
+        assert lines() == (1, 1, 1)
+        server.client.replicaof("no", "one")
+        wait_until(lambda: lines() == (2, 1, 1), "the next connection")
+    finally:
+        nginx.end()
+
+
 @contextmanager
 def sentinel_that_names(port: int) -> Iterator[int]:
     """The port of a server that answers each question with this address."""

@@ -58,6 +58,7 @@ int srt_node_waits(const srt_node *node, srt_channel channel);
 /*
  * 1: the connection has served, so the next one need not wait for long. The wake-ups are subscribed; of commands, a
  * heartbeat was answered, or in a cluster any request. A Redis that is loading or refuses writes answers the greeting.
+ * Events of the kind LINK tell of connections that have served.
  */
 int srt_node_served(const srt_node *node, srt_channel channel);
 
