@@ -46,6 +46,24 @@ static void test_r_settings_1_a_queue_keeps_the_settings_of_its_first_worker(voi
     close_queue(&worker);
 }
 
+/* A program that chose no settings is not told of others. */
+static void test_r_settings_1_assumed_settings_are_not_compared(void **state)
+{
+    fixture worker = open_queue(1, "list"), producer = another(1, "merge");
+    seriatim_queue_settings assumed;
+    (void)state;
+    push(&worker, "a", "x", none);
+    seriatim_queue_settings_init(&assumed);
+    assumed.name = "Q";
+    assumed.name_len = 1;
+    assumed.assumed = 1;
+    assert_int_equal(seriatim_client_queue(producer.client, &assumed, &producer.queue), SERIATIM_OK);
+    push(&producer, "a", "x", none);
+    assert_null(seriatim_client_warning(producer.client));
+    seriatim_link_free(producer.link);
+    close_queue(&worker);
+}
+
 /* A client that lives long sees a change: with its next action, and with its next push a minute later. */
 static void test_r_settings_2_a_client_sees_changed_settings(void **state)
 {
@@ -296,6 +314,7 @@ int main(void)
         cmocka_unit_test(test_a_queue_goes_on_after_its_deletion_was_broken_off),
         cmocka_unit_test(test_a_queue_whose_deletion_was_refused_can_be_given_the_shards_that_it_had),
         cmocka_unit_test(test_r_settings_1_a_queue_keeps_the_settings_of_its_first_worker),
+        cmocka_unit_test(test_r_settings_1_assumed_settings_are_not_compared),
         cmocka_unit_test(test_r_settings_2_a_client_sees_changed_settings),
         cmocka_unit_test(test_a_setting_of_a_later_version_is_not_acted_by),
         cmocka_unit_test(test_r_settings_3_queries_and_actions_make_no_queue),

@@ -164,6 +164,7 @@ local function new_worker(queue_name)
   }
   table.remove(worker.all)
   of_events[made] = true
+  rawset(made, "_assumed", true) -- until the type is handled for the first time
   return made
 end
 
@@ -178,6 +179,7 @@ end
 
 ---Makes the worker of a type run the handler. options: checked, as of Events:on.
 local function handle(made, given)
+  rawset(made, "_assumed", nil) -- before the settings, which are put together anew
   made.fold, made.max_running, made.max_retry_count = given.fold, given.max_running, given.attempts - 1
   made.retry_in = back_off_of(given.retry_in)
   made.perform = function(_, batch)

@@ -101,7 +101,7 @@ end
 function Worker:queue_settings()
   local made = rawget(self, "_settings")
   if not made then
-    made = { exhausted_hook = rawget(self, "_values").retries_exhausted ~= nil }
+    made = { exhausted_hook = rawget(self, "_values").retries_exhausted ~= nil, assumed = rawget(self, "_assumed") }
     for _, setting in ipairs(SETTINGS) do
       made[setting.name] = self[setting.name]
     end

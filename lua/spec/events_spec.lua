@@ -1,6 +1,8 @@
 -- Delayed events: types with handlers, on workers and servers.
 local browser = require "support.browser"
 local command = require "support.command"
+local logged = require "support.logged"
+local log = require "seriatim.log"
 local native = require "seriatim.native"
 local seriatim = require "seriatim"
 local web = require "seriatim.web"
@@ -401,5 +403,22 @@ describe("events", function()
     traced("got B")
     assert.equal(0, server:stop())
     assert.not_matches("changed its settings", server:log(), 1, true)
+  end)
+
+  it("warns of other settings in Redis only where the type was handled", function()
+    for _, kind in ipairs { "Alone", "Handled" } do
+      redis:call("HSET", ("seriatim:{shop:%s}:settings"):format(kind), "max_retry_count", "3")
+    end
+    local lines = logged(log.INFO, function()
+      assert(events:enqueue("Alone", { id = 1, event = "A" }))
+    end)
+    assert.equal("", lines)
+    events:on("Handled", function() return true end)
+    lines = logged(log.INFO, function()
+      assert(events:enqueue("Handled", { id = 1, event = "A" }))
+    end)
+    events:off("Handled")
+    assert.matches('queue "shop:Handled" has other settings in Redis than in the code', lines, 1, true)
+    assert.matches("max_retry_count: 3, in the code 69", lines, 1, true)
   end)
 end)

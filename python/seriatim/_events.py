@@ -184,6 +184,7 @@ class Events:
             worker = self.worker(type)
             if worker in event_workers:
                 raise Invalid(f"{worker.queue_name!r} has a handler already")
+            setattr(worker, "_assumed", False)  # before the settings, which are put together anew
             for name, value in options.items():
                 setattr(worker, name, value)
             setattr(worker, "perform", _perform_async(handler) if is_async(handler) else _perform(handler))
@@ -225,6 +226,7 @@ def _new_worker(queue_name: str) -> type[Worker]:
         "max_running": MAX_RUNNING,
         "max_retry_count": ATTEMPTS - 1,
         "_of_events": True,
+        "_assumed": True,  # until the type is handled for the first time
         "__module__": __name__,
     }
     made = cast("type[Worker]", WorkerType(f"events {queue_name}", (Worker,), members))

@@ -145,6 +145,7 @@ class Worker(WorkerSettings, metaclass=WorkerType):
     """
 
     _of_events: ClassVar[bool] = False  # made for a type of events, of which it may have no handler
+    _assumed: ClassVar[bool] = False  # the program chose none of the settings: no push warns that Redis has others
     _own_settings: ClassVar[_native.QueueSettings | None] = None
     _own_instance: ClassVar[tuple[int, Worker] | None] = None
 
@@ -246,6 +247,7 @@ class Worker(WorkerSettings, metaclass=WorkerType):
                 **{setting["name"]: getattr(cls, setting["name"]) for setting in SETTINGS},
                 "queue_name": cls.queue_name.encode("utf-8", "surrogateescape"),
                 "exhausted_hook": cls.retries_exhausted is not Worker.retries_exhausted,
+                "assumed": cls._assumed,
             }
         return made
 

@@ -402,3 +402,17 @@ def test_only_the_types_of_a_servers_queues_run(events: Any, calls: Queue[Any]) 
         events.enqueue(type, id=1, event=type)
     assert call(calls)[0] == "Paid"
     assert [events.worker(type).metrics["length"] for type in ("Late", "Sent")] == [1, 1]
+
+
+def test_only_who_has_handled_a_type_is_warned_of_other_settings_in_redis(
+    events: Any, redis: Any, caplog: pytest.LogCaptureFixture
+) -> None:
+    for type in ("Alone", "Handled"):
+        redis.call("HSET", f"seriatim:{{shop:{type}}}:settings", "max_retry_count", "3")
+    events.enqueue("Alone", id=1, event="A")
+    assert "other settings" not in caplog.text
+    events.on("Handled", lambda event, context: True)
+    events.enqueue("Handled", id=1, event="A")
+    events.off("Handled")
+    assert 'queue "shop:Handled" has other settings in Redis than in the code' in caplog.text
+    assert "max_retry_count: 3, in the code 69" in caplog.text

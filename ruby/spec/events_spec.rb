@@ -316,4 +316,15 @@ RSpec.describe Seriatim::Events do
     expect(call).to eq("Paid")
     expect(%w[Late Sent].map { |type| events.worker(type).metrics[:length] }).to eq([1, 1])
   end
+
+  it "warns of other settings in Redis only where the type was handled" do
+    %w[Alone Handled].each { |type| REDIS.call("HSET", "seriatim:{shop:#{type}}:settings", "max_retry_count", "3") }
+    events.enqueue("Alone", id: 1, event: "A")
+    expect(@log.string).not_to include("other settings")
+    events.on("Handled") { true }
+    events.enqueue("Handled", id: 1, event: "A")
+    events.off("Handled")
+    expect(@log.string).to include("queue \"shop:Handled\" has other settings in Redis than in the code")
+    expect(@log.string).to include("max_retry_count: 3, in the code 69")
+  end
 end

@@ -24,7 +24,8 @@
     X(COUNT, shards_count, 0, 1, 4096, 5, NULL, PLAIN) /* How many parts the queue has, and the most servers that share it. 0: creates no queue and acts by Redis' settings alone. */ \
     X(COUNT, batch_size, 1, 1, 1000, 1, NULL, PLAIN) /* How many ids one call of perform gets at most. */ \
     X(COUNT, max_running, 0, 0, 100000, 0, NULL, PLAIN) /* How many ids of the worker run at once in one process; 0: no limit. */ \
-    X(COUNT, priority, -1000000, -1000000, 1000000, 0, NULL, PLAIN) /* Which worker goes first under build_priority_scheduler: the higher one. */
+    X(COUNT, priority, -1000000, -1000000, 1000000, 0, NULL, PLAIN) /* Which worker goes first under build_priority_scheduler: the higher one. */ \
+    X(FLAG, assumed, 0, 0, 1, 0, NULL, HIDDEN) /* Whether the program chose none of the settings: then no push warns that Redis has others. */
 
 /* X(NUMBER, name): the roles of the dashboard, each of which may do what those before it may, but for the last. */
 #define SERIATIM_ROLES(X) \

@@ -6,6 +6,8 @@ void srt_client_warn(seriatim_client *c, srt_queue *queue)
 {
     srt_bytes text;
     uint32_t difference;
+    if (queue->own.assumed)
+        return;
     srt_bytes_init(&text, c->mem);
     if (srt_settings_differences(&text, &queue->now, ", in the code ", &queue->code) == 0 || text.failed) {
         srt_bytes_free(&text);

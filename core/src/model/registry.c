@@ -65,6 +65,7 @@ static int check_range(const char *field, int64_t value, int64_t low, int64_t hi
 }
 
 #define CHECK_COUNT check_range
+#define CHECK_FLAG(field, value, low, high, error) SERIATIM_OK
 
 static int check_settings(const seriatim_queue_settings *s, seriatim_error *error)
 {

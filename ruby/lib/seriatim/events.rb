@@ -20,7 +20,11 @@ module Seriatim
       def handle_with(handler, back_off)
         @handler = handler
         @back_off = back_off
+        forget_settings
       end
+
+      # Until the type is handled for the first time.
+      def assumed? = @handler.nil?
 
       def perform(payloads_by_id, batch)
         payloads_by_id.each { |id, payloads| run(id, payloads, batch) }

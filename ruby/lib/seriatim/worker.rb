@@ -156,12 +156,17 @@ module Seriatim
     # The settings as the core takes them, by name; the same object until one changes.
     # @api private
     def queue_settings
-      @queue_settings ||= { **SETTINGS.to_h { |setting| [setting[:name], public_send(setting[:name])] }, exhausted_hook: exhausted_hook? }.freeze
+      @queue_settings ||= { **SETTINGS.to_h { |setting| [setting[:name], public_send(setting[:name])] },
+                            exhausted_hook: exhausted_hook?, assumed: assumed? }.freeze
     end
 
     # Does the worker define retries_exhausted? Then what it is to be told of is kept in Redis until it has returned.
     # @api private
     def exhausted_hook? = method(:retries_exhausted).owner != Worker
+
+    # Did the program choose none of the settings? Then no push warns that Redis has others.
+    # @api private
+    def assumed? = false
 
     # @api private
     def payload_codec
