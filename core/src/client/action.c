@@ -1,5 +1,6 @@
 /* action.c - the actions of operators on a queue: on chosen ids, or on all ids in slices. */
 #include "client/operator.h"
+#include "seriatim/binding/names.h"
 
 #include <string.h>
 
@@ -44,10 +45,6 @@ static const struct {
     [SERIATIM_DELETE_QUEUE] = {srt_script_none, ACTION_QUEUE},
     [SERIATIM_RESHARD] = {srt_script_none, ACTION_SHARDS},
 };
-
-#define X(number, name, ...) #name,
-static const char *const action_names[] = {SERIATIM_ACTIONS(X)};
-#undef X
 
 /*
  * Calls of one action that Redis has at once. It runs all calls that have come over a connection before it reads from
@@ -397,7 +394,7 @@ static int action_take(seriatim_client *c, action_state *a, const seriatim_text 
     int named = form == ACTION_NAMED || form == ACTION_RECORD, status = SERIATIM_OK;
     seriatim_text *given = by_key ? &a->key : &a->payload;
     if (count > 0 && (form == ACTION_SHARD || form == ACTION_ALL))
-        return srt_fail(&c->error, SERIATIM_INVALID, "%s takes no texts, not %lu", action_names[a->kind],
+        return srt_fail(&c->error, SERIATIM_INVALID, "%s takes no texts, not %lu", seriatim_action_name(a->kind),
                         (unsigned long)count);
     if (named && (count != 2 || !texts))
         return srt_fail(&c->error, SERIATIM_INVALID,

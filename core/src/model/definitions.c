@@ -77,6 +77,11 @@ int seriatim_order_named(const char *name, size_t len)
     return definitions_named(order_names, SIZE_OF(order_names), name, len);
 }
 
+const char *seriatim_action_name(int action)
+{
+    return action >= 0 && (size_t)action < SIZE_OF(action_names) ? action_names[action] : "none";
+}
+
 const char *seriatim_order_name(int order)
 {
     return order_names[order > 0 && (size_t)order < SIZE_OF(order_names) ? order : SERIATIM_ORDER_NONE];

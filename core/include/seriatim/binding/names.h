@@ -11,6 +11,8 @@
 int seriatim_action_named(const char *name, size_t len);
 int seriatim_query_named(const char *name, size_t len);
 int seriatim_order_named(const char *name, size_t len);
+/* The name of an action of SERIATIM_ACTIONS, NUL-terminated; "none" for any other number. Static. */
+const char *seriatim_action_name(int action);
 /* The name of an order, NUL-terminated; "none" for any other number. Static. */
 const char *seriatim_order_name(int order);
 
