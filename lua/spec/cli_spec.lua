@@ -462,7 +462,7 @@ describe("seriatim-lua", function()
         assert(told:find("limit must be an integer from 1 to 100000, not " .. limit .. " ", 1, true) and ended == 2, told)
       end
     end
-    assert.same({ "queued up 1\n", 0 }, { shell:run("dead", "retry", "Morgue", "a", "x") })
+    assert.same({ "queued up 1; 1 of 2 ids is not dead\n", 1 }, { shell:run("dead", "retry", "Morgue", "a", "x") })
     local refused, code = shell:run("dead", "delete", "Morgue")
     assert(refused:find("name the ids, or --all", 1, true) and code == 2, refused)
     assert.same({ "deleted 2\n", 0 }, { shell:run("dead", "delete", "Morgue", "--all") })

@@ -577,7 +577,7 @@ def test_dead_list_retry_and_delete_work(shell: Shell) -> None:
         for limit in ("0", "-1", "100001"):
             output, code = shell("dead", "list", "Morgue", *words, "--limit", limit)
             assert f"limit must be an int from 1 to 100000, not {limit} " in output and code == 2, output
-    assert shell("dead", "retry", "Morgue", "a", "x") == ("queued up 1\n", 0)
+    assert shell("dead", "retry", "Morgue", "a", "x") == ("queued up 1; 1 of 2 ids is not dead\n", 1)
     output, code = shell("dead", "delete", "Morgue")
     assert "name the ids, or --all" in output and code == 2
     assert shell("dead", "delete", "Morgue", "--all") == ("deleted 2\n", 0)

@@ -417,7 +417,7 @@ RSpec.describe "the command", limit: 400 do
       expect(seriatim("push", "-5", "-7", "-1.5", "--create", "--score", "-2", "--", "-v")).to match([/usage: seriatim push/, 2])
       expect(seriatim("push", "-5", "-7", "-1.5", "--create", "--score", "-2")).to eq(["added 1, folded 0, refused 0\n", 0])
       expect(worker("-5").queries.fetch(["-7"])).to match([include(payloads: [[-1.5, -2.0]])])
-      expect(seriatim("delete", "-5", "-.5", "-1e5", "-7")).to eq(["deleted 1\n", 0])
+      expect(seriatim("delete", "-5", "-.5", "-1e5", "-7")).to eq(["deleted 1; 2 of 3 ids were not found\n", 1])
       expect(seriatim("delete", "-5", "-7x")).to match([/invalid option: -7x$/, 2])
     end
 
@@ -442,7 +442,7 @@ RSpec.describe "the command", limit: 400 do
       [[], %w[--error boom], %w[a], %w[a --error boom]].product(%w[0 -1 100001]).each do |words, limit|
         expect(seriatim("dead", "list", "Morgue", *words, "--limit", limit)).to match([/limit must be an Integer from 1 to 100000, not #{limit} /, 2])
       end
-      expect(seriatim("dead", "retry", "Morgue", "a", "x")).to eq(["queued up 1\n", 0])
+      expect(seriatim("dead", "retry", "Morgue", "a", "x")).to eq(["queued up 1; 1 of 2 ids is not dead\n", 1])
       expect(seriatim("dead", "delete", "Morgue")).to match([/name the ids, or --all/, 2])
       expect(seriatim("dead", "delete", "Morgue", "--all")).to eq(["deleted 2\n", 0])
     end

@@ -228,10 +228,26 @@ local function first_line(text)
   return log.utf8(text):match("^[^\r\n]*")
 end
 
----Says how many were changed; of ids (or of this kind) that were named and of which none was, that. The exit code.
+local function different(texts)
+  local seen, count = {}, 0
+  for _, text in ipairs(texts) do
+    count = seen[text] and count or count + 1
+    seen[text] = true
+  end
+  return count
+end
+
+---Says how many were changed, and of ids that were named how many were not; of ids (or of this kind) of which none was, that. The
+---exit code.
 local function changed(word, count, named, otherwise, kind)
   kind = kind or "id"
-  if count > 0 or #named == 0 then
+  local of = different(named)
+  local left = kind == "id" and of - count or 0
+  if count > 0 and left > 0 then
+    local said = left == 1 and otherwise or otherwise:gsub("^is", "are"):gsub("^was", "were")
+    say(("%s %d; %d of %d ids %s"):format(word, count, left, of, said))
+    return codes.CRASHED
+  elseif count > 0 or #named == 0 then
     say(("%s %d"):format(word, count))
     return codes.STOPPED
   end

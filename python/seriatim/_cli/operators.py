@@ -538,7 +538,16 @@ ERROR_OF: Final = {
 
 
 def changed(word: str, count: int, named: list[bytes], otherwise: str, *, kind: str = "id") -> int:
-    """Says how many were changed; of ids or handles that were named and of which none was, that. The exit code."""
+    """
+    Says how many were changed, and of ids that were named how many were not; of ids or handles of which none was, that. The
+    exit code.
+    """
+    of = len(set(named))
+    left = of - count if kind == "id" else 0
+    if count and left > 0:
+        said = otherwise if left == 1 else re.sub("^was", "were", re.sub("^is", "are", otherwise))
+        say(f"{word} {count}; {left} of {of} ids {said}")
+        return CRASHED
     if count or not named:
         say(f"{word} {count}")
         return STOPPED

@@ -231,11 +231,20 @@ module Seriatim
       # Waiting and parked ids.
       def delete(queue, *ids) = changed("deleted", existing(queue).actions.delete(ids), ids, "was not found")
 
-      # Says how many were changed; of ids or handles that were named and of which none was, that.
+      # Says how many were changed, and of ids that were named how many were not; of ids or handles of which none was, that.
       def changed(word, count, named, otherwise, kind: "id")
-        return say_done("#{word} #{count}") if count.positive? || named.empty?
+        return changed_some(word, count, named.uniq.size, kind == "id" ? otherwise : nil) if count.positive? || named.empty?
 
         say(named.size == 1 ? "the #{kind} #{Log.utf8(named.first).inspect} #{otherwise}" : "each of the #{named.size} #{kind}s #{otherwise}")
+        CRASHED
+      end
+
+      # @param otherwise [String, nil] what is said of the others; nil: nothing
+      def changed_some(word, count, of, otherwise)
+        left = otherwise ? of - count : 0
+        return say_done("#{word} #{count}") unless left.positive?
+
+        say("#{word} #{count}; #{left} of #{of} ids #{left == 1 ? otherwise : otherwise.sub(/\Ais/, "are").sub(/\Awas/, "were")}")
         CRASHED
       end
 
