@@ -1,6 +1,7 @@
 -- The verbs of the command for operators (queues, explain, dead and others). They need no application, only Redis and the
 -- name of a queue.
 local codes = require "seriatim.cli.exit_codes"
+local failure = require "seriatim.cli.failure"
 local output = require "seriatim.cli.output"
 local tables = require "seriatim.cli.tables"
 local metrics = require "seriatim.client.metrics"
@@ -170,10 +171,27 @@ end
 
 function Operators:chosen(names)
   local found = {}
-  for place, name in ipairs(#names > 0 and names or all_queues()) do
+  for place, name in ipairs(names) do
     found[place] = self:existing(name)
   end
   return found
+end
+
+---Calls `each` with the worker of each of them. Of all queues, where none is named, those that cannot be read are told of and left out.
+function Operators:of_queues(names, each)
+  for _, worker in ipairs(self:chosen(names)) do
+    each(worker)
+  end
+  for _, name in ipairs(#names == 0 and all_queues() or {}) do
+    local read, raised = pcall(function() each(self:existing(name)) end)
+    if not read then
+      if not errors.is(raised) or errors.is(raised, "USAGE") or failure.no_redis(raised) then
+        error(raised, 0)
+      end
+      self.unread = true
+      io.stderr:write("seriatim: ", log.printable(("queue %s: %s"):format(quoted(name), raised.message)), "\n")
+    end
+  end
 end
 
 ---With 0 the core only looks and makes no queue; a push that makes none, or that of the application's worker, would ignore the number.
@@ -265,7 +283,7 @@ local VERBS = {}
 ---@param words string[]
 ---@return integer
 function Operators:call(verb, words)
-  return VERBS[verb](self, words) or codes.STOPPED
+  return VERBS[verb](self, words) or self.unread and codes.CRASHED or codes.STOPPED
 end
 
 function VERBS:push(words)
@@ -351,14 +369,15 @@ end
 
 function VERBS:stats(names)
   local figures = setmetatable({}, native.array_mt)
-  for place, worker in ipairs(self:chosen(names)) do
-    figures[place] = errors.must(worker:metrics())
-    figures[place].name = worker.queue_name
-    figures[place].resharding = figures[place].resharding or native.null
-    for _, shard in ipairs(figures[place].shards) do
+  self:of_queues(names, function(worker)
+    local all = errors.must(worker:metrics())
+    all.name = worker.queue_name
+    all.resharding = all.resharding or native.null
+    for _, shard in ipairs(all.shards) do
       shard.owner = shard.owner or native.null
     end
-  end
+    figures[#figures + 1] = all
+  end)
   if self.options.json then
     tables.print_json { queues = figures, nodes = setmetatable(errors.must(metrics.nodes()), native.array_mt) }
     return
@@ -469,9 +488,9 @@ end
 function VERBS:nodes(words)
   exactly(words, 0, 0, "nodes")
   local queues, rows, cells = {}, setmetatable({}, native.array_mt), { NODE_COLUMNS }
-  for place, worker in ipairs(self:chosen {}) do
-    queues[place] = { name = log.utf8(worker.queue_name), shards = errors.must(worker:metrics()).shards }
-  end
+  self:of_queues({}, function(worker)
+    queues[#queues + 1] = { name = log.utf8(worker.queue_name), shards = errors.must(worker:metrics()).shards }
+  end)
   for place, node in ipairs(errors.must(metrics.nodes())) do
     rows[place] = node_row(node, queues)
     cells[place + 1] = node_cells(rows[place])
@@ -719,15 +738,14 @@ local function queue_list(self)
   for at, name in ipairs(QUEUE_FIGURES) do
     rows[1][at + 2] = name
   end
-  for place, worker in ipairs(self:chosen {}) do
+  self:of_queues({}, function(worker)
     local all = errors.must(worker:metrics())
-    figures[place] = { queue = worker.queue_name, shards = worker.shards_count }
-    rows[place + 1] = { worker.queue_name, worker.shards_count }
+    local figure, row = { queue = worker.queue_name, shards = worker.shards_count }, { worker.queue_name, worker.shards_count }
     for at, name in ipairs(QUEUE_FIGURES) do
-      figures[place][name] = all[name]
-      rows[place + 1][at + 2] = all[name]
+      figure[name], row[at + 2] = all[name], all[name]
     end
-  end
+    figures[#figures + 1], rows[#rows + 1] = figure, row
+  end)
   if self.options.json then
     tables.print_json { queues = figures }
   else

@@ -14,7 +14,7 @@ import sys
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
-from typing import Any, Final, NoReturn
+from typing import Any, Final, NoReturn, TypeVar
 
 from .. import _log, _native
 from .._client import pool, validate
@@ -22,7 +22,7 @@ from .._client.delivery import Delivery
 from .._client.metrics import nodes
 from .._client.middlewares import is_async
 from .._client.queries import MAX_RECORDS, ScheduledJob
-from .._errors import AuthError, Error, RedisError, Undecodable, UsageError
+from .._errors import AuthError, ConnectionError, Error, NotReady, RedisError, Undecodable, UsageError
 from .._pull import pop
 from .._server import application
 from .._server.workers import load_named
@@ -33,6 +33,8 @@ from . import output
 from .exit_codes import CRASHED, STOPPED
 from .reshard_command import ReshardCommand
 from .web_command import WebCommand
+
+T = TypeVar("T")
 
 BOOT_SECONDS: Final = 10
 FIGURES: Final = (
@@ -94,6 +96,7 @@ UTC: Final = re.compile(r"([0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}
 class Operators:
     def __init__(self, options: dict[str, Any]) -> None:
         self._options = options
+        self._unread = False  # a queue could not be read, and was left out
         if "require" in options:
             application.load(options["require"])
             with application.errors_placed():
@@ -132,7 +135,7 @@ class Operators:
         elif verb == "web":
             exactly(words, 0, 0, "web [--bind ADDRESS] [--port N]")
             return WebCommand(self._options).run()
-        return STOPPED
+        return CRASHED if self._unread else STOPPED
 
     # ---- queues
 
@@ -154,7 +157,22 @@ class Operators:
         return worker
 
     def _chosen(self, names: list[str]) -> list[type[Worker]]:
-        return [self._existing(name) for name in names or all_queues()]
+        return [self._existing(name) for name in names]
+
+    def _of_queues(self, names: list[str], each: Callable[[type[Worker]], T]) -> list[T]:
+        """What `each` gives for them. Of all queues, where none is named, those that cannot be read are told of and left out."""
+        if names:
+            return [each(self._existing(name)) for name in names]
+        found = []
+        for name in all_queues():
+            try:
+                found.append(each(self._existing(name)))
+            except (ConnectionError, AuthError, NotReady):
+                raise
+            except Error as error:
+                self._unread = True
+                print("seriatim:", _log.printable(f"queue {quoted(name)}: {error}"), file=sys.stderr)
+        return found
 
     # ---- verbs
 
@@ -239,8 +257,7 @@ class Operators:
         sys.stdout.flush()
 
     def _stats(self, names: list[str]) -> None:
-        workers = self._chosen(names)
-        figures: list[dict[str, Any]] = [{"name": worker.queue_name, **worker.metrics} for worker in workers]
+        figures = self._of_queues(names, figures_of)
         if "json" in self._options:
             print_json({"queues": figures, "nodes": nodes()})
         else:
@@ -265,7 +282,7 @@ class Operators:
 
     def _nodes(self) -> None:
         """What each node serves is read off the owners of the shards."""
-        queues = [(_log.utf8(worker.queue_name), worker.metrics["shards"]) for worker in self._chosen([])]
+        queues = self._of_queues([], lambda worker: (_log.utf8(worker.queue_name), worker.metrics["shards"]))
         rows = [node_row(node, queues) for node in nodes()]
         if "json" in self._options:
             print_json({"nodes": rows})
@@ -278,11 +295,7 @@ class Operators:
             return
         if verb != "list" or queue is not None:
             raise UsageError(f"usage: seriatim {QUEUES_USAGE}")
-        figures: list[dict[str, Any]] = []
-        for worker in self._chosen([]):
-            metrics: Any = worker.metrics
-            shown = {name: metrics[name] for name in QUEUE_FIGURES}
-            figures.append({"queue": worker.queue_name, "shards": worker.shards_count, **shown})
+        figures = self._of_queues([], queue_row)
         if "json" in self._options:
             print_json({"queues": figures})
         else:
@@ -577,6 +590,15 @@ def dead_by_error(worker: type[Worker], action: str, ids: list[bytes], text: str
     change = worker.actions.morgue_queue_up if action == "retry" else worker.actions.morgue_delete
     pages = [with_error(worker.queries.morgue_fetch(ids), text)] if ids else pages_with_error(worker, text)
     return sum(change([record["id"] for record in page]) for page in pages if page)
+
+
+def figures_of(worker: type[Worker]) -> dict[str, Any]:
+    return {"name": worker.queue_name, **worker.metrics}
+
+
+def queue_row(worker: type[Worker]) -> dict[str, Any]:
+    metrics: Any = worker.metrics
+    return {"queue": worker.queue_name, "shards": worker.shards_count, **{name: metrics[name] for name in QUEUE_FIGURES}}
 
 
 def first_line(error: object) -> str:

@@ -45,7 +45,8 @@ module Seriatim
       # @return [Integer] the exit code
       def call(verb, words)
         code = perform(verb, words)
-        code.is_a?(Integer) ? code : STOPPED
+        code = @unread ? CRASHED : STOPPED unless code.is_a?(Integer)
+        code
       end
 
       private
@@ -117,7 +118,20 @@ module Seriatim
         raise e.class, "cannot list the queues (name them): #{e.message}"
       end
 
-      def chosen(names) = (names.empty? ? all_queues : names).map { |name| existing(name) }
+      # What the block gives for each of them. Of all queues, where none is named, those that cannot be read are told of and left out.
+      # @return [Array]
+      def of_queues(names)
+        return names.map { |name| yield existing(name) } unless names.empty?
+
+        all_queues.filter_map do |name|
+          yield existing(name)
+        rescue ConnectionError, AuthError, NotReady
+          raise
+        rescue Error => e
+          @unread = true
+          warn "seriatim: #{Log.printable("queue #{Log.utf8(name).inspect}: #{e.message}")}"
+        end
+      end
 
       # ---- verbs
 
@@ -171,7 +185,7 @@ module Seriatim
       # Those of the application, or made for the names of queues that are there. What the latter hold and is not JSON is a text, so that no
       # pop of the command sends it to the morgue.
       def popped_from(names)
-        chosen(names).each do |worker|
+        names.map { |name| existing(name) }.each do |worker|
           worker.codec = [JSON.method(:generate), method(:json_or_text)] unless worker.equal?(known(worker.queue_name))
         end
       end
@@ -210,7 +224,7 @@ module Seriatim
       end
 
       def stats(names)
-        figures = chosen(names).map { |worker| { name: worker.queue_name, **worker.metrics } }
+        figures = of_queues(names) { |worker| { name: worker.queue_name, **worker.metrics } }
         return print_json(queues: figures, nodes: Metrics.nodes) if @options[:json]
 
         print_table([[:queue, *FIGURES], *figures.map { |f| [f[:name], *f.values_at(*FIGURES)] }])
@@ -255,7 +269,7 @@ module Seriatim
 
       # What each node serves is read off the owners of the shards.
       def nodes
-        queues = chosen([]).map { |worker| [Log.utf8(worker.queue_name), worker.metrics[:shards]] }
+        queues = of_queues([]) { |worker| [Log.utf8(worker.queue_name), worker.metrics[:shards]] }
         rows = Metrics.nodes.map { |node| node_row(node, queues) }
         return print_json(nodes: rows) if @options[:json]
 
@@ -278,7 +292,7 @@ module Seriatim
         raise UsageError, "usage: seriatim #{QUEUES_USAGE}" unless (verb == "list" && queue.nil?) || (verb == "delete" && queue)
         return delete_queue(queue) if verb == "delete"
 
-        figures = chosen([]).map { |worker| { queue: worker.queue_name, shards: worker.shards_count, **worker.metrics.slice(*QUEUE_FIGURES) } }
+        figures = of_queues([]) { |worker| { queue: worker.queue_name, shards: worker.shards_count, **worker.metrics.slice(*QUEUE_FIGURES) } }
         return print_json(queues: figures) if @options[:json]
 
         print_table([[:queue, :shards, *QUEUE_FIGURES], *figures.map(&:values)])
@@ -451,7 +465,7 @@ module Seriatim
 
       # A layout that cannot be read is a finding already.
       def checkable(names, strays)
-        return chosen(names) unless names.empty?
+        return names.map { |name| existing(name) } unless names.empty?
 
         broken = strays.filter_map { |finding| finding[:id].b if finding[:kind] == "layout" }
         all_queues.reject { |name| broken.include?(name.b) }.map { |name| existing(name) }
