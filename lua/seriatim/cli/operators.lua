@@ -539,18 +539,41 @@ local function with_error(records, text, limit)
   return found
 end
 
----Pages of those of the whole morgue. Each begins behind the last id of the one before, so that none is left out when ids go
----meanwhile.
+---Those whose ids are not known.
+local function without(records, known)
+  local found = {}
+  for _, record in ipairs(records) do
+    found[#found + 1] = not known[record.id] and record or nil
+  end
+  return found
+end
+
+---Pages of those of the whole morgue as it is now, by the time of death: ids that die meanwhile come behind its end, also those that
+---were retried. Each page begins at the last time of the one before, which many ids may share, without the ids of that time that are
+---known.
 local function pages_with_error(queries, text)
-  local after = "-"
+  local from, known, count = -math.huge, {}, 0
+  local latest = errors.must(queries:morgue_rev_range_by_updated_at(math.huge, -math.huge, { limit = 1 }))[1]
   return function()
-    local page = errors.must(queries:morgue_range_by_id(after, "+", { limit = DEAD_PAGE }))
-    after = #page > 0 and "(" .. page[#page].id
-    return after and with_error(page, text) or nil
+    local options = { limit = DEAD_PAGE + count }
+    local page = latest and errors.must(queries:morgue_range_by_updated_at(from, latest.updated_at, options)) or {}
+    page = without(page, known)
+    if #page == 0 then
+      return nil
+    end
+    if page[#page].updated_at ~= from then
+      from, known, count = page[#page].updated_at, {}, 0
+    end
+    for _, record in ipairs(page) do
+      if record.updated_at == from then
+        known[record.id], count = true, count + 1
+      end
+    end
+    return with_error(page, text)
   end
 end
 
----At most `limit` dead ids with that error, ordered by id.
+---At most `limit` dead ids with that error, in the order of their death.
 local function dead_with_error(queries, text, limit)
   local found = {}
   for page in pages_with_error(queries, text) do

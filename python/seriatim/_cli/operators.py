@@ -575,14 +575,22 @@ def with_error(records: Iterable[Any], text: str | None) -> list[Any]:
 
 def pages_with_error(worker: type[Worker], text: str) -> Iterator[list[Any]]:
     """
-    Of the whole morgue. Each page begins behind the last id of the one before, so that none is left out when ids go
-    meanwhile.
+    Of the whole morgue as it is now, by the time of death: ids that die meanwhile come behind its end, also those that were
+    retried. Each page begins at the last time of the one before, which many ids may share, without the ids of that time that
+    are known.
     """
-    after = b"-"
-    while page := worker.queries.morgue_range_by_id(after, "+", limit=DEAD_PAGE):
+    queries = worker.queries
+    since, known = -math.inf, set[Any]()
+    latest = queries.morgue_rev_range_by_updated_at(math.inf, -math.inf, limit=1)
+    while latest:
+        page = queries.morgue_range_by_updated_at(since, latest[0]["updated_at"], limit=DEAD_PAGE + len(known))
+        page = [record for record in page if record["id"] not in known]
+        if not page:
+            return
+        if page[-1]["updated_at"] != since:
+            since, known = page[-1]["updated_at"], set()
+        known.update(record["id"] for record in page if record["updated_at"] == since)
         yield with_error(page, text)
-        last = page[-1]["id"]
-        after = b"(" + (last if isinstance(last, bytes) else last.encode())
 
 
 def dead_by_error(worker: type[Worker], action: str, ids: list[bytes], text: str) -> int:

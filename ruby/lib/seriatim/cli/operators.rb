@@ -1,6 +1,7 @@
 # frozen_string_literal: true
 
 require "json"
+require "set"
 
 module Seriatim
   class CLI
@@ -327,14 +328,21 @@ module Seriatim
         end
       end
 
-      # Of the whole morgue. Each page begins behind the last id of the one before, so that none is left out when ids go meanwhile.
+      # Of the whole morgue as it is now, by the time of death: ids that die meanwhile come behind its end, also those that were retried.
+      # Each page begins at the last time of the one before, which many ids may share, without the ids of that time that are known.
       # @return [Enumerator<Array<Hash>>]
       def pages_with_error(queries)
         Enumerator.new do |pages|
-          after = "-"
-          until (page = queries.morgue_range_by_id(after, "+", limit: DEAD_PAGE)).empty?
+          from, known = "-inf", Set.new
+          to = queries.morgue_rev_range_by_updated_at("+inf", "-inf", limit: 1).first
+          while to
+            page = queries.morgue_range_by_updated_at(from, to[:updated_at], limit: DEAD_PAGE + known.size).reject { |record| known.include?(record[:id]) }
+            break if page.empty?
+
+            known = Set.new unless page.last[:updated_at] == from
+            from = page.last[:updated_at]
+            known.merge(page.filter_map { |record| record[:id] if record[:updated_at] == from })
             pages << with_error(page)
-            after = "(#{page.last[:id]}"
           end
         end
       end
