@@ -290,6 +290,28 @@ static void test_a_user_without_write_rights_may_read(void **state)
     redisFree(limited);
 }
 
+/* A server begins with this call, so that it does not run without being able to do anything. */
+static void test_a_user_without_write_rights_is_refused_a_queue_that_is_there(void **state)
+{
+    redisContext *limited = user_with("-@write +eval +evalsha resetchannels");
+    int i;
+    (void)state;
+    REDIS("FLUSHALL");
+    freeReplyObject(LAYOUT(server_redis, "keep", "3"));
+    for (i = 0; i < 2; i++) {
+        redisReply *reply = i ? LAYOUT(limited, "set", "3") : LAYOUT(limited, "keep", "3");
+        seriatim_error error;
+        srt_token token = {SRT_ERROR, 0, NULL, 0};
+        assert_int_equal(reply->type, REDIS_REPLY_ERROR);
+        token.data = reply->str;
+        token.len = reply->len;
+        if (srt_reply_status(&token, &error) != SERIATIM_AUTH || !strstr(error.message, "may not write"))
+            fail_msg("%s: %s", i ? "set" : "keep", reply->str);
+        freeReplyObject(reply);
+    }
+    redisFree(limited);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -301,6 +323,7 @@ int main(void)
         cmocka_unit_test(test_a_node_works_without_channels),
         cmocka_unit_test(test_each_missing_command_is_named),
         cmocka_unit_test(test_a_user_without_write_rights_may_read),
+        cmocka_unit_test(test_a_user_without_write_rights_is_refused_a_queue_that_is_there),
     };
     return cmocka_run_group_tests(tests, start_server, stop_server);
 }

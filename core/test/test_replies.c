@@ -21,6 +21,7 @@ typedef struct life {
     srt_node *node;
     int64_t now, fence;
     int settled; /* ids */
+    int warned;  /* of NOPERM */
 } life;
 
 /* ---- Answers -------------------------------------------------------------------------------- */
@@ -175,7 +176,7 @@ static int live(life *l, int steps, int kind, const char *answer)
         srt_node_output(l->node, SRT_COMMANDS, &data, &len);
         srt_node_sent(l->node, SRT_COMMANDS, len);
         while (srt_node_event(l->node, l->now, &event) == SERIATIM_OK)
-            ;
+            l->warned += event.kind == SERIATIM_EVENT_WARNING && strstr(event.text, "NOPERM");
         asked = l->node->cluster.peers[0]->commands.first;
         if (asked && !given && !asked->handshake && asked->kind == kind) {
             given = 1;
@@ -223,10 +224,28 @@ static void test_a_node_survives_foreign_answers_to_each_request(void **state)
         }
 }
 
+/* A user may not write any more. Heartbeats are tried ten times a second; the log says the same once a minute. */
+static void test_a_refusal_of_each_heartbeat_is_told_once_a_minute(void **state)
+{
+    life l;
+    (void)state;
+    open_node(&l);
+    live(&l, 30, -1, NULL);
+    while (l.now < 150000)
+        live(&l, 1, SRT_ASK_HEARTBEAT, "-NOPERM this user may not write\r\n");
+    assert_int_equal(l.warned, 3);
+    live(&l, 1, -1, NULL);
+    while (l.now < 152000)
+        live(&l, 1, SRT_ASK_HEARTBEAT, "-NOPERM other words\r\n");
+    assert_int_equal(l.warned, 4);
+    srt_node_free(l.node);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_a_node_survives_foreign_answers_to_each_request),
+        cmocka_unit_test(test_a_refusal_of_each_heartbeat_is_told_once_a_minute),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -277,11 +277,9 @@ typedef struct srt_sampler {
     size_t master; /* whose keys are scanned */
     int is_whole;  /* a scan began and ended in this round */
     size_t next;   /* place of the next queue */
-    size_t
-        group; /* queues of the call under way that measures the idle ones; 0: such calls are refused in this round */
-    size_t busy[SRT_IDLE_QUEUES], busy_count,
-        busy_next;       /* places of those that it named, which are measured one by one */
-    seriatim_text queue; /* that is being measured */
+    size_t group;  /* queues of the call under way that measures the idle ones; 0: refused in this round */
+    size_t busy[SRT_IDLE_QUEUES], busy_count, busy_next; /* places of those that it named, measured one by one */
+    seriatim_text queue;                                 /* that is being measured */
     int64_t generation;
     unsigned used, shards, shard, asked,
         together; /* of the queue: with ids, all; the first not read; of the call under way; at most in a call */
@@ -322,6 +320,8 @@ struct srt_node {
     srt_timers timers;
     srt_peers peers;
     srt_heartbeat heartbeat;
+    seriatim_error refusal; /* of a heartbeat or a layout: what the host was told last, and when */
+    int64_t refused_at;
     int64_t poll_at;
     size_t poll_place;
     int64_t held_since; /* since then something has ended that is not settled; SRT_NEVER: nothing, as far as is noted */
