@@ -281,8 +281,7 @@ typedef struct srt_sampler {
     size_t busy[SRT_IDLE_QUEUES], busy_count, busy_next; /* places of those that it named, measured one by one */
     seriatim_text queue;                                 /* that is being measured */
     int64_t generation;
-    unsigned used, shards, shard, asked,
-        together; /* of the queue: with ids, all; the first not read; of the call under way; at most in a call */
+    unsigned used, shards, shard, asked, together; /* shards: with ids, all, first unread, asked now, most in a call */
     int64_t soon_us;
     srt_history_sample sample;
     int warned; /* the host was told once of a refusal */
