@@ -383,6 +383,7 @@ describe("a server", function()
     local own = redis_server.start()
     shell.redis = own.url
     local server = serve(PLAIN)
+    server:wait_for("connected to Redis")
     own:stop()
     native.sleep(0.3)
     own:begin()

@@ -33,14 +33,14 @@ end
 
 # How core/web/ui/format.js cuts a text, and the pages an id.
 RSpec.describe "long texts", mount: House::MOUNTS.keys.first do
-  CUT = "import([...document.scripts].at(-1).src.replace('app/app.js', 'ui/format.js')).then((m) => m.oneLine(...arguments))"
+  ONE_LINE = "import([...document.scripts].at(-1).src.replace('app/app.js', 'ui/format.js')).then((m) => m.oneLine(...arguments))"
 
   it "are cut between characters" do
     queue = House.queue
     open("search")
     browser.waited("a page") { browser.there?("main h1") }
     gems = "\u{1F48E}" * 10
-    expect([browser.value(CUT, gems, 5), browser.value(CUT, gems, 6), browser.value(CUT, gems, 20)]).to eq(["#{gems[0, 2]}…", "#{gems[0, 3]}…", gems])
+    expect([browser.value(ONE_LINE, gems, 5), browser.value(ONE_LINE, gems, 6), browser.value(ONE_LINE, gems, 20)]).to eq(["#{gems[0, 2]}…", "#{gems[0, 3]}…", gems])
     id = "a#{"\u{1F48E}" * 100}"
     live[queue].perform_async([{ id: id, payload: 1, delay: 3600 }])
     open("enqueued", queue: queue)
