@@ -82,7 +82,7 @@ each_mount "the pages" do
     end
     sums = rows_of("/api/v1/stats").fetch("total")
     shows([sums["length"], sums["morgue_length"]], "the sums") do
-      %w[Enqueued Dead].map { |label| browser.value("[...document.querySelectorAll('.strip > div')].find((e) => e.innerText.startsWith(arguments[0]))?.querySelector('dd').innerText", label).to_i }
+      %w[Enqueued Dead].map { |label| browser.value("[...document.querySelectorAll('.strip > div')].find((e) => e.innerText.startsWith(arguments[0]))?.querySelector('dd').innerText", label).to_s.delete(",").to_i }
     end
   end
 
