@@ -102,7 +102,7 @@ static void counts_as_new(fixture *f, int left)
     assert_int_equal(findings(f, 0), 0);
 }
 
-/* Also of so many that a record has none of them, and of which a call removes a part. */
+/* A record holds 1 payload itself; 100 and 400 lie in a hash beside it, and one call removes 400 only in part. */
 static void test_r_checkpoint_4_a_death_behind_a_checkpoint_of_a_suspect_is_the_first(void **state)
 {
     static const int early[] = {1, 100, 400};
