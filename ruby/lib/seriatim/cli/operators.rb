@@ -119,10 +119,12 @@ module Seriatim
         raise e.class, "cannot list the queues (name them): #{e.message}"
       end
 
+      def chosen(names) = names.map { |name| existing(name) }
+
       # What the block gives for each of them. Of all queues, where none is named, those that cannot be read are told of and left out.
       # @return [Array]
       def of_queues(names)
-        return names.map { |name| yield existing(name) } unless names.empty?
+        return chosen(names).map { |worker| yield worker } unless names.empty?
 
         all_queues.filter_map do |name|
           yield existing(name)
@@ -186,7 +188,7 @@ module Seriatim
       # Those of the application, or made for the names of queues that are there. What the latter hold and is not JSON is a text, so that no
       # pop of the command sends it to the morgue.
       def popped_from(names)
-        names.map { |name| existing(name) }.each do |worker|
+        chosen(names).each do |worker|
           worker.codec = [JSON.method(:generate), method(:json_or_text)] unless worker.equal?(known(worker.queue_name))
         end
       end
@@ -473,7 +475,7 @@ module Seriatim
 
       # A layout that cannot be read is a finding already.
       def checkable(names, strays)
-        return names.map { |name| existing(name) } unless names.empty?
+        return chosen(names) unless names.empty?
 
         broken = strays.filter_map { |finding| finding[:id].b if finding[:kind] == "layout" }
         all_queues.reject { |name| broken.include?(name.b) }.map { |name| existing(name) }
