@@ -176,6 +176,7 @@
 #include "web/web.c"
 #include "node/job.c"
 #include "node/events.c"
+#include "node/refusals.c"
 #include "node/timers.c"
 #include "node/masters.c"
 #include "node/shard_request.c"

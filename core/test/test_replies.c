@@ -20,8 +20,9 @@
 typedef struct life {
     srt_node *node;
     int64_t now, fence;
-    int settled; /* ids */
-    int warned;  /* of NOPERM */
+    int settled;       /* ids */
+    int warned;        /* of NOPERM */
+    char warning[512]; /* the last one of these */
 } life;
 
 /* ---- Answers -------------------------------------------------------------------------------- */
@@ -176,7 +177,10 @@ static int live(life *l, int steps, int kind, const char *answer)
         srt_node_output(l->node, SRT_COMMANDS, &data, &len);
         srt_node_sent(l->node, SRT_COMMANDS, len);
         while (srt_node_event(l->node, l->now, &event) == SERIATIM_OK)
-            l->warned += event.kind == SERIATIM_EVENT_WARNING && strstr(event.text, "NOPERM");
+            if (event.kind == SERIATIM_EVENT_WARNING && strstr(event.text, "NOPERM")) {
+                l->warned++;
+                strcpy(l->warning, event.text);
+            }
         asked = l->node->cluster.peers[0]->commands.first;
         if (asked && !given && !asked->handshake && asked->kind == kind) {
             given = 1;
@@ -241,11 +245,52 @@ static void test_a_refusal_of_each_heartbeat_is_told_once_a_minute(void **state)
     srt_node_free(l.node);
 }
 
+/* The settles of a shard are refused once a second, by scripts of two names; its other requests are answered. */
+static void test_a_refusal_of_a_shard_is_told_once_a_minute(void **state)
+{
+    static const char *const words[] = {
+        "-NOPERM no settles script: 2336db7fd5aa3f6144b2de21be479e1db883bbc3, line 44\r\n",
+        "-NOPERM no settles script: 00000000aa3f6144b2de21be479e1db883bbc300, line 7\r\n"};
+    life l;
+    (void)state;
+    open_node(&l);
+    live(&l, 30, -1, NULL);
+    while (l.now < 150000)
+        live(&l, 1, SRT_ASK_SETTLE, words[l.now / 1000 % 2]);
+    assert_int_equal(l.warned, 3);
+    assert_non_null(strstr(l.warning, " more refusals were not logged): "));
+    l.warned = 0;
+    live(&l, 100, -1, NULL);
+    assert_int_equal(l.warned, 0);
+    live(&l, 100, SRT_ASK_SETTLE, words[0]);
+    assert_int_equal(l.warned, 1);
+    srt_node_free(l.node);
+}
+
+/* Redis has a right of each kind that the user lacks: more causes than a node remembers. None of them is left out. */
+static void test_each_cause_of_a_refusal_is_told(void **state)
+{
+    char words[64];
+    life l;
+    int i;
+    (void)state;
+    open_node(&l);
+    live(&l, 30, -1, NULL);
+    for (i = 0; i < 2 * SRT_REFUSALS; i++) {
+        snprintf(words, sizeof words, "-NOPERM the word %c\r\n", 'a' + i);
+        assert_true(live(&l, 200, SRT_ASK_HEARTBEAT, words));
+    }
+    assert_int_equal(l.warned, 2 * SRT_REFUSALS);
+    srt_node_free(l.node);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_a_node_survives_foreign_answers_to_each_request),
         cmocka_unit_test(test_a_refusal_of_each_heartbeat_is_told_once_a_minute),
+        cmocka_unit_test(test_a_refusal_of_a_shard_is_told_once_a_minute),
+        cmocka_unit_test(test_each_cause_of_a_refusal_is_told),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -3,8 +3,6 @@
 
 #include <string.h>
 
-#define REFUSAL_MS 60000
-
 static void subscribe(srt_node *n)
 {
     srt_session *session = &n->wakes;
@@ -128,17 +126,6 @@ static int generation_reply(srt_node *n, srt_request *r, const srt_reply *reply,
     return SERIATIM_OK;
 }
 
-/* Heartbeats are tried ten times a second: the same words of Redis are told once a minute. */
-static void tell_of_refusal(srt_node *n, const seriatim_error *error, int64_t now)
-{
-    if (error->status == n->refusal.status && now - n->refused_at < REFUSAL_MS &&
-        strcmp(error->message, n->refusal.message) == 0)
-        return;
-    n->refusal = *error;
-    n->refused_at = now;
-    srt_node_tell(n, SERIATIM_EVENT_WARNING, error->status, "%s", error->message);
-}
-
 static int command_reply(srt_node *n, srt_request *r, const srt_reply *reply, int64_t now, seriatim_error *error)
 {
     int kind = r->kind, status;
@@ -153,7 +140,7 @@ static int command_reply(srt_node *n, srt_request *r, const srt_reply *reply, in
     status = srt_reply_status(&reply->tokens[0], error);
     if (status != SERIATIM_OK && status != SERIATIM_READONLY && status != SERIATIM_LOADING && kind != SRT_ASK_SAMPLE &&
         kind != SRT_ASK_RUN_TIMES)
-        tell_of_refusal(n, error, now);
+        srt_refusal_tell(n, kind == SRT_ASK_LAYOUT ? SRT_REFUSED_LAYOUT : SRT_REFUSED_HEARTBEAT, NULL, error, now);
     if (status == SERIATIM_OK && kind == SRT_ASK_LAYOUT)
         status = srt_node_layout_known(n, r, reply, now, error);
     if (status == SERIATIM_OK && kind == SRT_ASK_LAYOUT && r->number == SRT_LAYOUT_LOOK)
@@ -165,7 +152,10 @@ static int command_reply(srt_node *n, srt_request *r, const srt_reply *reply, in
     }
     if (status != SERIATIM_OK && kind == SRT_ASK_LAYOUT)
         srt_node_layout_refused(n);
+    if (kind == SRT_ASK_LAYOUT && status == SERIATIM_OK && n->heartbeat.answered == 0 && n->layouts.missing == 0)
+        srt_refusals_over(n, SRT_REFUSED_LAYOUT);
     if (kind == SRT_ASK_HEARTBEAT && status == SERIATIM_OK) {
+        srt_refusals_over(n, SRT_REFUSED_HEARTBEAT);
         if (srt_heartbeat_answered(n, reply, r->number, now))
             check_all(n, now);
         srt_node_look_at_settings(n);

@@ -287,10 +287,12 @@ int srt_shard_turn_answered(srt_node *n, srt_request *r, const srt_reply *reply,
         return 0;
     s->turning = 0;
     if (srt_reply_status(t, &error) != SERIATIM_OK) {
-        srt_node_tell(n, SERIATIM_EVENT_WARNING, error.status, "shard %.*s: %s", (int)s->keys->prefix.len - 1,
-                      s->keys->prefix.data, error.message);
+        srt_shard_denied(n, s, SRT_ASK_TURN, &error, now);
         srt_node_wake(n, s, now + 5 * FOLLOW_PAUSE_MS);
-    } else if (srt_reply_is_list(reply, 3) && (srt_token_is(&t[1], "OK") || srt_token_is(&t[1], "SAME"))) {
+        return 0;
+    }
+    srt_shard_granted(n, s, SRT_ASK_TURN);
+    if (srt_reply_is_list(reply, 3) && (srt_token_is(&t[1], "OK") || srt_token_is(&t[1], "SAME"))) {
         s->turned = r->number;
         srt_node_wake(n, s, now);
     } else if (srt_reply_is_list(reply, 3) && srt_token_is(&t[1], "OPEN")) {

@@ -301,8 +301,7 @@ static void refused(srt_node *n, srt_shard *s, const srt_request *r, const seria
         pause = m->pause_ms;
         m->pause_ms = m->pause_ms * 2 < MOVE_RETRY_MOST_MS ? m->pause_ms * 2 : MOVE_RETRY_MOST_MS;
     } else {
-        srt_node_tell(n, SERIATIM_EVENT_WARNING, error->status, "shard %.*s: ids do not move: %s",
-                      (int)s->keys->prefix.len - 1, s->keys->prefix.data, error->message);
+        srt_refusal_tell(n, SRT_REFUSED_MOVE, s, error, now);
     }
     srt_move_anew(n, s, pause, now);
 }

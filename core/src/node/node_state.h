@@ -3,12 +3,12 @@
  *
  * Time is an argument, bytes go in and out, deliveries come out: it opens no socket, reads no clock, starts no thread
  * and calls nobody back. The files, each of which uses those before it: job.c (claimed ids), events.c (reports to the
- * host), timers.c, masters.c (which Redis has a shard), shard_request.c, ready_shards.c (which shard is taken from
- * next), quarantine.c, heartbeat_fields.c (what a node reports of its process), heartbeat.c (heartbeats, which nodes
- * live), notice.c (retries_exhausted), the life of a shard (shard.h: batch.c, hold.c, recall.c, offer.c, recover.c,
- * acquire.c, settle.c, slice.c, time_to_run.c, claim.c, mover.h: mover_steps.c, mover_batch.c, mover_end.c, mover.c;
- * shard.c), checkpoint.c (payloads that are done before their run ends), delivery.c (what threads hold), sample.c
- * (histories of all queues), run_times.c (how long perform took), and the life of the node: node.c, layout.c,
+ * host), refusals.c, timers.c, masters.c (which Redis has a shard), shard_request.c, ready_shards.c (which shard is
+ * taken from next), quarantine.c, heartbeat_fields.c (what a node reports of its process), heartbeat.c (heartbeats,
+ * which nodes live), notice.c (retries_exhausted), the life of a shard (shard.h: batch.c, hold.c, recall.c, offer.c,
+ * recover.c, acquire.c, settle.c, slice.c, time_to_run.c, claim.c, mover.h: mover_steps.c, mover_batch.c, mover_end.c,
+ * mover.c; shard.c), checkpoint.c (payloads that are done before their run ends), delivery.c (what threads hold),
+ * sample.c (histories of all queues), run_times.c (how long perform took), and the life of the node: node.c, layout.c,
  * replicas.c (what a connection wrote is on them), generation.c (a layout that changed), follow.c (the map of a
  * cluster), connection.c, tick.c.
  */
@@ -16,10 +16,10 @@
 #define SRT_NODE_STATE_H
 
 #include "model/history.h"
-#include "node/job.h"
 #include "model/policy.h"
 #include "model/queue_names.h"
 #include "model/registry.h"
+#include "node/refusals.h"
 #include "seriatim/binding/node.h"
 #include "wire/cluster.h"
 
@@ -96,6 +96,7 @@ struct srt_shard {
     int64_t recovered; /* runs, since the shard was taken */
     int reconcile;     /* compare the runs that we know with Redis' */
     int refusals;      /* since the node was told to stop: of what must come before the shard is given up */
+    unsigned refused;  /* bits of SRT_ASK_...: kinds of requests that Redis refused last (refusals.h) */
     int first_claim;   /* has not been answered */
     int paused, more, recall;
     int changed_meanwhile; /* Redis said that the shard changed while an answer that may be older was on its way */
@@ -319,8 +320,7 @@ struct srt_node {
     srt_timers timers;
     srt_peers peers;
     srt_heartbeat heartbeat;
-    seriatim_error refusal; /* of a heartbeat or a layout: what the host was told last, and when */
-    int64_t refused_at;
+    srt_refusal refusals[SRT_REFUSALS];
     int64_t poll_at;
     size_t poll_place;
     int64_t held_since; /* since then something has ended that is not settled; SRT_NEVER: nothing, as far as is noted */

@@ -212,8 +212,7 @@ static void shard_refused(srt_node *node, srt_shard *s, srt_request *r, int stat
         break;
     }
     if (status != SERIATIM_STALE && !follows)
-        srt_node_tell(node, SERIATIM_EVENT_WARNING, status, "shard %.*s: %s", (int)s->keys->prefix.len - 1,
-                      s->keys->prefix.data, error->message);
+        srt_shard_denied(node, s, r->kind, error, now);
     srt_node_wake(node, s, now + (status == SERIATIM_STALE ? 0 : 10 * SHARD_RETRY_MS));
 }
 
@@ -259,6 +258,7 @@ int srt_shard_reply(srt_node *node, srt_request *r, const srt_reply *reply, int6
     if (status != SERIATIM_OK && !job) {
         shard_refused(node, s, r, status, error, now);
     } else {
+        srt_shard_granted(node, s, r->kind);
         if (r->kind == SRT_ASK_ACQUIRE)
             srt_shard_acquired(node, s, r, reply, now);
         else if (r->kind == SRT_ASK_CLAIM)
