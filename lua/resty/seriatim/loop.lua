@@ -22,6 +22,7 @@ local GUARD = 1 -- seconds between the guard's looks
 local STALLED = 2 -- looks of the guard after which the loop is said to be gone
 local STRIKES = 5 -- looks of the guard without a look of the supervisor's, or of a retired turn's: it is gone
 local BOOT_STRIKES = 60 -- while Redis is asked for the queues
+local REPEATED_MS = 60000 -- in this time one line of the log says why the loop does not begin
 local HANDED_BACK = 2 -- seconds for handing back what was abandoned
 local RETIRED_END = 1 -- seconds for earlier turns to end their jobs
 
@@ -32,6 +33,7 @@ local RETIRED_END = 1 -- seconds for earlier turns to end their jobs
 ---@field retired table<seriatim.Turn, integer>  those with jobs that still run: looks of the guard since their last one
 ---@field ended boolean
 ---@field crashed boolean  the node is gone by a crash, and there is no other one yet
+---@field failure table?  the last one since a turn has begun: text, when it was logged (ms), kept (how many were not logged since)
 ---@field hooked table<string, integer>  how many functions of each hook have returned
 local Loop = {}
 Loop.__index = Loop
@@ -175,6 +177,29 @@ function Loop:take_over(turn)
   return true
 end
 
+---A loop that Redis refuses, or that cannot reach it, is begun again each second.
+function Loop:log_failure(text)
+  local last, now = self.failure, native.now_ms()
+  local is_same = last and last.text == text
+  if is_same and now - last.logged < REPEATED_MS then
+    last.kept = last.kept + 1
+    return
+  end
+  self.failure = { text = text, logged = now, kept = 0 }
+  if is_same and last.kept > 0 then
+    text = ("%s (%d more failures were not logged)"):format(text, last.kept)
+  end
+  log.warn("warning", text)
+end
+
+function Loop:forget_failure()
+  local last = self.failure
+  self.failure = nil
+  if last and last.kept > 0 then
+    log.warn("warning", ("the worker loop has begun; %d more failures before it were not logged"):format(last.kept))
+  end
+end
+
 ---In a timer.
 function Loop:turn()
   local turn = setmetatable({ loop = self, over = false, hosts = {}, channels = {} }, Turn)
@@ -189,7 +214,7 @@ function Loop:turn()
   end
   self.crashed = not errors.is(err) or errors.is(err, "USAGE") -- else Redis is away, or refuses
   if errors.is(err) then
-    log.warn("warning", tostring(err))
+    self:log_failure(tostring(err))
   else
     log.error("crash", log.describe(err))
   end
@@ -246,6 +271,7 @@ function Turn:run()
     return
   end
   loop:prepare()
+  loop:forget_failure()
   self.hosts = loop.hosts
   self:spawn()
   local until_ms, jobs = native.now_ms() + TURN_MS, loop.jobs + loops.TURN_JOBS

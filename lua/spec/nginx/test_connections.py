@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import http.client
+import re
 import socket
 import threading
 import time
@@ -58,6 +59,24 @@ def test_a_redis_that_stays_read_only_is_logged_once(folder: Path, server: Redis
         assert lines() == (1, 1, 1)
         server.client.replicaof("no", "one")
         wait_until(lambda: lines() == (2, 1, 1), "the next connection")
+    finally:
+        nginx.end()
+
+
+def test_a_queue_that_a_full_redis_refuses_at_the_start_is_logged_once(folder: Path, server: Redis) -> None:
+    def lines() -> tuple[int, int]:
+        log = nginx.log()
+        return log.count("Redis is out of memory"), log.count("connected to Redis")
+
+    server.client.config_set("maxmemory", 1)
+    nginx = Nginx(folder, server, {"redis": server.url, "processes": "1"}).start()
+    try:
+        wait_until(lambda: lines()[0] > 0, "the refusal")
+        time.sleep(4)
+        assert lines() == (1, 0)
+        server.client.config_set("maxmemory", 0)
+        wait_until(lambda: lines() == (1, 1), "the connection")
+        assert re.search(r" warning the worker loop has begun; \d+ more failures before it were not logged", nginx.log())
     finally:
         nginx.end()
 
