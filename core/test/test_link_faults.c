@@ -259,6 +259,8 @@ static void test_f7_a_full_redis_refuses_a_new_queue(void **state)
     ask_redis(s, "CONFIG SET maxmemory 1");
     link_begin_jobs(link, "x", 0, 30, 30);
     assert_int_equal(link_drive(link), SERIATIM_FULL);
+    assert_string_equal(link_message(link),
+                        "Redis is out of memory: nothing was pushed to queue \"full-new\", which cannot be created");
     ask_redis(s, "CONFIG SET maxmemory 0");
     link_push_jobs(link, "x", 0, 30, 30);
     assert_int_equal(waiting_payloads(s, "full-new", 3), 30);

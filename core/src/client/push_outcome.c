@@ -71,9 +71,13 @@ static void push_shorten(char *text, size_t cap)
 static int push_fail_unwritten(seriatim_client *c)
 {
     static const char between[] = ": ", behind[] = " were not written";
+    const srt_queue *queue = c->registry.queues[c->queue];
     srt_push *p = c->push;
     char what[128], why[sizeof c->error.message];
     int status = c->error.status;
+    if (status == SERIATIM_FULL && queue->generation == 0 && p->failed_jobs + p->pending_jobs == p->job_count)
+        return srt_fail(&c->error, status, "%s: nothing was pushed to queue \"%.*s\", which cannot be created",
+                        seriatim_status_text(status), (int)queue->name.len, queue->name.data);
     memcpy(why, c->error.message, sizeof why);
     /* Jobs are counted: of a chunk that counts as unwritten, a shard may have taken the first jobs. */
     if ((p->failed_jobs + p->pending_jobs == p->job_count && status != SERIATIM_FULL) || status == SERIATIM_PROTOCOL ||
