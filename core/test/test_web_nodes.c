@@ -147,11 +147,56 @@ static void test_the_hottest_ids_are_those_of_waiting_payloads(void **state)
     }
     get("/api/v1/queues/Q/hottest");
     shows(
-        "\"ids\":[{\"id\":\"run\",\"payloads\":3,\"shard\":0},{\"id\":\"u\",\"payloads\":1,\"shard\":0},{\"id\":\"id-");
+        "\"ids\":[{\"id\":\"run\",\"payloads\":3,\"shard\":0},{\"id\":\"u\",\"payloads\":2,\"shard\":0},{\"id\":\"id-");
     for (at = browser.text; (at = strstr(at, "\"payloads\":")); at++)
         count++;
     assert_int_equal(count, 20);
     stop_worker(&w);
+}
+
+/* Its payloads lie in two records, of which each is another number, and wait together, whether others run or not. */
+static void test_an_id_that_unites_is_once_among_the_hottest(void **state)
+{
+    worker w;
+    int i;
+    (void)state;
+    open_browser();
+    push_text("Q", "run", "x", 0);
+    for (i = 0; i < 2; i++) {
+        push_text("Q", "more", i ? "b" : "a", 1000);
+        push_text("Q", "u", i ? "b" : "a", 1000);
+    }
+    push_uniting("u");
+    get("/api/v1/queues/Q/hottest");
+    shows("\"ids\":[{\"id\":\"u\",\"payloads\":4,\"shard\":0},{\"id\":\"more\",\"payloads\":2,\"shard\":0},"
+          "{\"id\":\"run\",\"payloads\":1,\"shard\":0}]");
+    w = start_worker("Q", 3);
+    w.held = take_one(&w);
+    get("/api/v1/queues/Q/hottest");
+    shows("\"ids\":[{\"id\":\"u\",\"payloads\":4,\"shard\":0},{\"id\":\"more\",\"payloads\":2,\"shard\":0}]");
+    REDIS("HSET seriatim:{Q/0}:running u 2m0"); /* what ran was deleted: only what came meanwhile comes back */
+    get("/api/v1/queues/Q/hottest");
+    shows("\"ids\":[{\"id\":\"more\",\"payloads\":2,\"shard\":0},{\"id\":\"u\",\"payloads\":1,\"shard\":0}]");
+    stop_worker(&w);
+}
+
+/* It is read in the shard that it leaves, and a moment later, with one payload more, in its new one. */
+static void test_an_id_that_moves_is_once_among_the_hottest(void **state)
+{
+    static const char copy[] = "return redis.call('HSET', 'seriatim:{Q/1}:jobs', 'more', "
+                               "redis.call('HGET', 'seriatim:{Q/0}:jobs', 'more'))";
+    (void)state;
+    open_browser();
+    push_text("Q", "id-7", "x", 1000); /* of shard 1 */
+    push_text("Q", "more", "a", 1000);
+    push_text("Q", "more", "b", 1000);
+    REDIS("EVAL %s 0", copy);
+    push_text("Q", "more", "c", 1000);
+    push_text("Q", "run", "a", 1000);
+    push_text("Q", "run", "b", 1000);
+    get("/api/v1/queues/Q/hottest");
+    shows("\"ids\":[{\"id\":\"more\",\"payloads\":3,\"shard\":0},{\"id\":\"run\",\"payloads\":2,\"shard\":0},"
+          "{\"id\":\"id-7\",\"payloads\":1,\"shard\":1}]");
 }
 
 static void wait_for_order(const worker *w, int order)
@@ -288,6 +333,8 @@ int main(void)
         cmocka_unit_test(test_a_working_queue_shows_its_runs_and_nodes),
         cmocka_unit_test(test_an_id_that_unites_is_shown_as_waiting),
         cmocka_unit_test(test_the_hottest_ids_are_those_of_waiting_payloads),
+        cmocka_unit_test(test_an_id_that_unites_is_once_among_the_hottest),
+        cmocka_unit_test(test_an_id_that_moves_is_once_among_the_hottest),
         cmocka_unit_test(test_a_node_shows_memory_and_clock_skew),
         cmocka_unit_test(test_node_descriptions_of_any_form_are_shown),
         cmocka_unit_test(test_a_node_is_quieted_and_stopped),

@@ -237,13 +237,22 @@ static int scan_send(seriatim_client *c, srt_queue *queue)
 
 /* ---- Ids ----------------------------------------------------------------------------------- */
 
-/* HSCAN may give an id twice, and one that unites lies in two places. */
-static void scan_drop_doubles(scan_state *s)
+/* Is it among the `kept`? Of the hottest, an id may have had other payloads when it was read a second time. */
+static int scan_is_double(const scan_state *s, size_t kept, const srt_target *item)
+{
+    size_t i, from = s->scan->what == SRT_SCAN_HOT || kept == 0 ? 0 : kept - 1;
+    for (i = from; i < kept; i++)
+        if (srt_id_compare(item->id, item->len, s->items[i].id, s->items[i].len) == 0)
+            return 1;
+    return 0;
+}
+
+/* HSCAN may give an id twice, and one that unites or moves lies in two places. No more than `most` are needed. */
+static void scan_drop_doubles(scan_state *s, size_t most)
 {
     size_t i, kept = 0;
-    for (i = 0; i < s->count; i++)
-        if (kept == 0 ||
-            srt_id_compare(s->items[i].id, s->items[i].len, s->items[kept - 1].id, s->items[kept - 1].len) != 0)
+    for (i = 0; i < s->count && kept < most; i++)
+        if (!scan_is_double(s, kept, &s->items[i]))
             s->items[kept++] = s->items[i];
     s->count = kept;
 }
@@ -260,7 +269,7 @@ static void scan_cut(scan_state *s, size_t keep)
             s->items[i] = s->items[s->count - 1 - i];
             s->items[s->count - 1 - i] = swap;
         }
-    scan_drop_doubles(s);
+    scan_drop_doubles(s, keep + 1);
     if (s->count > keep) {
         s->count = keep;
         s->over = 1;
