@@ -156,6 +156,76 @@ static void test_r_web_22_pages_show_all_ids_while_they_move(void **state)
     shows("it is due in ");
 }
 
+/* An id that begins with name, of shard 0 of 2, that leaves it for another one of 3. Returns id. */
+static const char *leaving_id(char id[32], const char *name)
+{
+    int i = 0;
+    do
+        snprintf(id, 32, "%s-%d", name, i++);
+    while (seriatim_shard_of(id, strlen(id), 2) != 0 || seriatim_shard_of(id, strlen(id), 3) == 0);
+    return id;
+}
+
+static void finds(const char *id, const char *one, const char *other)
+{
+    char path[64], expected[128];
+    snprintf(path, sizeof path, "/api/v1/search?q=%s", id);
+    get(path);
+    snprintf(expected, sizeof expected, "{\"hits\":[{\"queue\":\"Q\",\"state\":\"%s\"}", one);
+    if (other)
+        snprintf(expected + strlen(expected), sizeof expected - strlen(expected), ",{\"queue\":\"Q\",\"state\":\"%s\"}",
+                 other);
+    snprintf(expected + strlen(expected), sizeof expected - strlen(expected), "]}");
+    assert_string_equal(browser.text, expected);
+}
+
+enum { LEAVING_FEW, LEAVING_MANY, LEAVING_WAITS, LEAVING_PARKED, LEAVING_DEAD, LEAVING };
+
+static void finds_all(char ids[LEAVING][32])
+{
+    finds(ids[LEAVING_FEW], "scheduled", NULL);
+    finds(ids[LEAVING_MANY], "scheduled", NULL);
+    finds(ids[LEAVING_WAITS], "delayed", "scheduled");
+    finds(ids[LEAVING_PARKED], "parked", NULL);
+    finds(ids[LEAVING_DEAD], "dead", NULL);
+}
+
+/* What lies in an open batch is found: few scheduled payloads in it, many in keys of their own. */
+static void test_r_web_22_an_id_is_found_while_it_is_in_a_batch(void **state)
+{
+    char ids[LEAVING][32], words[LEAVING * 32] = "", body[64];
+    seriatim_text texts[2] = {{ids[LEAVING_DEAD], 0}, {IMPORTED("d"), sizeof IMPORTED("d") - 1}};
+    redisReply *batch;
+    move m;
+    int i;
+    (void)state;
+    open_with_ids();
+    for (i = 0; i < LEAVING; i++) {
+        static const char *const names[] = {"few", "many", "waits", "parked", "dead"};
+        leaving_id(ids[i], names[i]);
+        snprintf(words + strlen(words), sizeof words - strlen(words), "%s ", ids[i]);
+    }
+    push_scheduled("Q", ids[LEAVING_FEW], 1000);
+    for (i = 0; i < 20; i++)
+        push_scheduled("Q", ids[LEAVING_MANY], 1000 + i);
+    push_scheduled("Q", ids[LEAVING_WAITS], 1000);
+    push_text("Q", ids[LEAVING_WAITS], "x", 1000);
+    push_text("Q", ids[LEAVING_PARKED], "x", 1000);
+    snprintf(body, sizeof body, "{\"ids\":[\"%s\"]}", ids[LEAVING_PARKED]);
+    assert_int_equal(ask("POST", "/api/web/Q/park", body), 200);
+    texts[0].len = strlen(texts[0].data);
+    assert_int_equal(seriatim_action_begin(browser.client, queue_of(browser.client, "Q", 2), SERIATIM_IMPORT, texts, 2),
+                     SERIATIM_OK);
+    assert_int_equal(drive_browser(), SERIATIM_OK);
+    finds_all(ids);
+    move_begin(&m, 3);
+    batch = depart(&m, 0, words);
+    finds_all(ids);
+    assert_int_equal(bring(&m, 0, batch), 1);
+    finds_all(ids);
+    freeReplyObject(batch);
+}
+
 /* ---- Actions on many ids, request by request, while ids move ----------------------------------- */
 
 enum { DEAD_IDS = 1800 }; /* more than a request acts on */
@@ -275,6 +345,7 @@ int main(void)
         cmocka_unit_test(test_r_web_22_a_shard_is_left_until_no_id_may_have_come_back),
         cmocka_unit_test(test_r_web_22_an_id_that_waits_to_leave_counts_for_the_lag),
         cmocka_unit_test(test_r_web_22_pages_show_all_ids_while_they_move),
+        cmocka_unit_test(test_r_web_22_an_id_is_found_while_it_is_in_a_batch),
         cmocka_unit_test(test_r_web_22_an_id_whose_move_has_stopped_is_named_as_the_cause),
         cmocka_unit_test(test_r_action_17_all_dead_ids_are_requeued_once_while_they_move),
         cmocka_unit_test(test_r_action_17_dead_ids_of_one_error_are_requeued_once_while_they_move),

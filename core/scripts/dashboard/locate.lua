@@ -1,4 +1,4 @@
--- LOCATE: whether a shard has an id, and where.
+-- LOCATE: whether a shard has an id, and where; it may lie in an open batch of a move (lib/parts.lua).
 -- KEYS: 1 the shard's state; the others' names begin alike, with the same hash tag
 -- ARGV: 1 generation, 2 id
 -- Returns {state of what waits, is parked or runs, or '', 1 if it is dead as well, else 0, 1 if it has scheduled payloads, else 0}.
@@ -11,6 +11,9 @@ if math.abs(generation) ~= tonumber(ARGV[1]) then return redis.error_reply(strin
 
 local prefix = string.sub(KEYS[1], 1, -6)
 local record, word = call('HGET', prefix .. 'jobs', id), ''
+local text = call('HGET', prefix .. 'leaving', id)
+local part = text and cmsgpack.unpack(string.sub(text, string.find(text, ' ', 1, true) + 1)) or {}
+record = record or part.j
 local RUNNING, CLAIMS = prefix .. 'running', prefix .. 'claims'
 local held = struct.unpack('<d', state, STATE_HELD + 1)
 -- include: runs
@@ -23,4 +26,5 @@ elseif record then
   local now = clock[1] * 1000000 + clock[2]
   word = ({[PLACE_PARKED] = 'parked', [PLACE_IN_DOUBT] = 'unproven'})[kind % RECORD_PLACES] or (retry >= 0 and 'retrying' or due > now and 'delayed' or 'waiting')
 end
-return {word, call('HEXISTS', prefix .. 'dead', id), call('EXISTS', prefix .. 'sched:' .. id)}
+local is_dead = part.d and 1 or call('HEXISTS', prefix .. 'dead', id)
+return {word, is_dead, (part.s or part.n) and 1 or call('EXISTS', prefix .. 'sched:' .. id)}
