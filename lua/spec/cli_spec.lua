@@ -206,6 +206,17 @@ describe("seriatim-lua", function()
     assert.equal(1, code)
   end)
 
+  it("R-COMMAND-3: tells a server that waited in vain for ids that move from one without Redis", function()
+    for text, code in pairs { ["timed out: the id"] = 1, ["no answer"] = 3 } do
+      local raise = ("seriatim.on_server_init(function() error(require('seriatim.errors').new('TIMEOUT', %q), 0) end)\n"):format(text)
+      shell:write("late.lua", APP .. raise)
+      local output, ended = shell:run("-r", "late")
+      assert.matches("last words: [^\n]*" .. text, output)
+      assert.equal(code, ended, output)
+      assert.equal(code == 3, output:find("seriatim: no Redis: no answer", 1, true) ~= nil, output)
+    end
+  end)
+
   it("F32 ends with 1 and the crash's own text when last_words raises or yields", function()
     local crash = "seriatim.on_server_init(function() error('no database', 0) end)\n"
     for _, hook in ipairs { "error()", "error({})", "coroutine.yield()", "local function f() return f() .. 1 end f()" } do

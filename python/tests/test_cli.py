@@ -205,6 +205,14 @@ def test_it_exits_1_and_calls_last_words_when_it_crashes(shell: Shell) -> None:
     assert code == 1
 
 
+@pytest.mark.parametrize(("text", "told", "code"), [("timed out: the id", "Traceback", 1), ("no answer", "seriatim: no Redis: no answer", 3)])
+def test_r_command_3_it_tells_a_server_that_waited_in_vain_for_ids_that_move_from_one_without_redis(shell: Shell, text: str, told: str, code: int) -> None:
+    shell.write("late.py", f"{APP}\n@seriatim.on_server_init\ndef fail():\n    raise seriatim.TimeoutError({text!r})\n")
+    output, ended = shell("-r", "late")
+    assert f"last words: {text}" in output and told in output and ended == code
+    assert code == 3 or "no Redis" not in output  # Redis answers
+
+
 @pytest.mark.parametrize(
     ("body", "message", "code"),
     [

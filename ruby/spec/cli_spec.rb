@@ -116,6 +116,14 @@ RSpec.describe "the command", limit: 400 do
       path = app("Seriatim.on_server_init = -> { raise 'no database' }\n")
       expect(Command.run("-r", path)).to match([/last words: no database.*RuntimeError/m, 1])
     end
+
+    it "R-COMMAND-3: tells a server that waited in vain for ids that move from one without Redis" do
+      { "timed out: the id" => [/last words: timed out: the id.*TimeoutError/m, 1], "no answer" => [/^seriatim: no Redis: no answer$/, 3] }.each do |text, ended|
+        output, code = Command.run("-r", app("Seriatim.on_server_init = -> { raise Seriatim::TimeoutError, '#{text}' }\n"))
+        expect([output, code]).to match(ended)
+        expect(output).not_to include("no Redis") if code == 1 # Redis answers
+      end
+    end
   end
 
   it "has exit code 1, and does not say that there is no Redis, where there is no thread for a server" do

@@ -11,10 +11,10 @@ from typing import Any, Final
 
 from .. import _held_signals, _log, _native
 from .._client import private_redis, redis_url
-from .._errors import ApplicationError, AuthError, ConnectionError, Error, Invalid, NotReady, UsageError
+from .._errors import ApplicationError, AuthError, Error, Invalid, UsageError
 from .._version import __version__
 from . import config_file, output
-from .exit_codes import CRASHED, NO_REDIS, STOPPED, USAGE
+from .exit_codes import CRASHED, NO_REDIS, STOPPED, USAGE, no_redis
 from .operators import Operators
 from .options import Options, log_level
 from .server_command import ServerCommand
@@ -41,12 +41,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return complain(USAGE, str(error), "see seriatim help")
     except AuthError as error:  # Redis answers
         return complain(NO_REDIS, str(error))
-    except (ConnectionError, NotReady) as error:
-        if str(error).startswith("timed out: "):  # Redis answers: no server moves the ids or shards that the call waits for
-            return complain(CRASHED, str(error))
-        return complain(NO_REDIS, f"no Redis: {error}")
     except Error as error:
-        return complain(CRASHED, str(error))
+        return complain(NO_REDIS, f"no Redis: {error}") if no_redis(error) else complain(CRASHED, str(error))
     except OSError as error:
         closed = error.errno == errno.EBADF and output.was_closed()
         if error.errno not in (errno.EPIPE, errno.ENOSPC) and not closed:

@@ -22,7 +22,7 @@ from .._client.delivery import Delivery
 from .._client.metrics import nodes
 from .._client.middlewares import is_async
 from .._client.queries import MAX_RECORDS, ScheduledJob
-from .._errors import AuthError, ConnectionError, Error, NotReady, RedisError, Undecodable, UsageError
+from .._errors import AuthError, Error, RedisError, Undecodable, UsageError
 from .._pull import pop
 from .._server import application
 from .._server.workers import load_named
@@ -30,7 +30,7 @@ from .._settings import settings
 from .._types import Finding, Job, Node, PushResult
 from .._worker import Worker, all_workers
 from . import output
-from .exit_codes import CRASHED, STOPPED
+from .exit_codes import CRASHED, STOPPED, no_redis
 from .reshard_command import ReshardCommand
 from .web_command import WebCommand
 
@@ -167,9 +167,9 @@ class Operators:
         for name in all_queues():
             try:
                 found.append(each(self._existing(name)))
-            except (ConnectionError, AuthError, NotReady):
-                raise
             except Error as error:
+                if no_redis(error):
+                    raise
                 self._unread = True
                 print("seriatim:", _log.printable(f"queue {quoted(name)}: {error}"), file=sys.stderr)
         return found

@@ -14,13 +14,13 @@ from typing import Any
 
 from .. import _log
 from .._client import private_redis, redis_url, validate
-from .._errors import AuthError, ConnectionError, Invalid, NotReady, UsageError
+from .._errors import AuthError, Invalid, UsageError
 from .._server import application, workers
 from .._server.server import Server
 from .._server.signals import IGNORED, OTHER, SERVER, Signals
 from .._server.supervisor import Supervisor
 from .._settings import settings
-from .exit_codes import CRASHED, NO_REDIS, STOPPED, USAGE
+from .exit_codes import CRASHED, NO_REDIS, STOPPED, USAGE, no_redis
 from .options import PARENT, log_level
 
 SWITCH_INTERVAL = 0.001  # seconds: with 5 ms each of several busy threads can hold a signal up by 20 ms and more
@@ -90,16 +90,13 @@ class ServerCommand:
             return stop(server, signals)
         except Invalid as error:
             return final(error, USAGE)
-        except (ConnectionError, AuthError, NotReady) as error:
-            last_words(error)
-            return final(error, NO_REDIS)
         except SystemExit:
             if server is None:
                 raise
             return stop(server, signals)
         except BaseException as error:
             last_words(error)
-            return final(error, CRASHED)
+            return final(error, NO_REDIS if no_redis(error) else CRASHED)
 
 
 def leave_it() -> None:

@@ -52,10 +52,8 @@ module Seriatim
       complain(USAGE, e.message, "see seriatim help")
     rescue AuthError => e # Redis answers
       complain(NO_REDIS, e.message)
-    rescue ConnectionError, NotReady => e
-      without_redis(e)
     rescue Error => e
-      complain(CRASHED, e.message)
+      CLI.no_redis?(e) ? complain(NO_REDIS, "no Redis: #{e.message}") : complain(CRASHED, e.message)
     rescue Errno::EPIPE
       CRASHED
     rescue Errno::ENOSPC
@@ -133,13 +131,6 @@ module Seriatim
     def complain(code, *lines)
       warn "seriatim: #{lines.map { |line| Log.one_line(line) }.join("\n          ")}"
       code
-    end
-
-    # Redis answers those whose time has passed because no server moves the ids or shards that they wait for.
-    def without_redis(error)
-      return complain(CRASHED, error.message) if error.message.start_with?("timed out: ")
-
-      complain(NO_REDIS, "no Redis: #{error.message}")
     end
 
     # The file of -C; or that of the Rails application in this folder, unless the application is loaded, which reads it itself.

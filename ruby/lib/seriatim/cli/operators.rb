@@ -128,9 +128,9 @@ module Seriatim
 
         all_queues.filter_map do |name|
           yield existing(name)
-        rescue ConnectionError, AuthError, NotReady
-          raise
         rescue Error => e
+          raise if CLI.no_redis?(e)
+
           @unread = true
           warn "seriatim: #{Log.printable("queue #{Log.utf8(name).inspect}: #{e.message}")}"
         end

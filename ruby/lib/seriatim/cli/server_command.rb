@@ -70,16 +70,13 @@ module Seriatim
         stop(server, signals)
       rescue UsageError, Invalid => e
         final(e, USAGE)
-      rescue ConnectionError, AuthError, NotReady => e
-        last_words(e)
-        final(e, NO_REDIS)
       rescue SystemExit, SignalException => e
         return stop(server, signals) if server&.runner
 
         e.is_a?(SystemExit) ? e.status : STOPPED
       rescue Exception => e # rubocop:disable Lint/RescueException
         last_words(e)
-        final(e, CRASHED)
+        final(e, CLI.no_redis?(e) ? NO_REDIS : CRASHED)
       end
 
       # Until the server is to stop.
