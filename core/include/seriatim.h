@@ -321,7 +321,7 @@ const seriatim_text *seriatim_push_handles(const seriatim_client *client, size_t
  * are sent as those of one push, in the order of their pushes, and the queues together. Another shard is begun while at
  * most 256 KB are on their way, or nothing of the same queue. The layout of each queue is loaded, where it is not
  * known, before anything is written. A queue that fails, or whose layout has changed or cannot be loaded, leaves the
- * others alone.
+ * others alone. So does one without shards_count that is deleted meanwhile: its pushes end with GENERATION.
  *
  * Between seriatim_pipeline_push and the next one: seriatim_push_timeout and seriatim_push_replicas. The strictest
  * options of all pushes hold for the pipeline: the shortest timeout, the most replicas, the longest wait for them.

@@ -18,7 +18,7 @@ typedef struct srt_queue_part {
     size_t queue;
     int stale;    /* its layout is to be loaded (again) */
     int loading;  /* again, and that is asked for */
-    int unloaded; /* that failed: nothing more of it is sent; push.failure says why */
+    int unloaded; /* that failed, or it is deleted: nothing more of it is sent; push.failure says why */
     int64_t stale_generation;
     int planned;                 /* its chunks are made */
     seriatim_error error, cause; /* how it ended; cause: why, before the error said how much was written */
@@ -249,14 +249,23 @@ static srt_queue_part *pipeline_hindrance(const seriatim_client *c)
     return NULL;
 }
 
+/* All that was sent of the part is answered, so nothing of it is in doubt. */
+static void pipeline_leave_out(srt_queue_part *part, int status, const char *why)
+{
+    part->unloaded = 1;
+    if (part->push.failure.status == SERIATIM_OK)
+        srt_fail(&part->push.failure, status, "%s", why);
+}
+
 /* Each layout is known, or cannot be loaded, and each queue exists, before anything is written. */
 static int pipeline_send(seriatim_client *c, srt_queue *queue)
 {
     srt_pipeline *pl = c->pipeline;
     srt_queue_part *part = (srt_queue_part *)c->push, *first = NULL;
     size_t i;
-    (void)queue;
     part->stale = part->loading = 0;
+    if (pl->begun && queue && queue->shards_count == 0)
+        pipeline_leave_out(part, SERIATIM_GENERATION, "the queue was deleted meanwhile, and shards_count is 0");
     if (!pl->begun && (first = pipeline_hindrance(c)) != NULL) {
         pipeline_turn_to(c, first);
         return first->stale ? SERIATIM_OK : srt_push_send(c, c->registry.queues[c->queue]);
@@ -274,13 +283,9 @@ static int pipeline_send(seriatim_client *c, srt_queue *queue)
     return c->failed;
 }
 
-/* All that was sent of the part is answered, so nothing of it is in doubt. */
 static int pipeline_on_unloaded(seriatim_client *c, const seriatim_error *error)
 {
-    srt_queue_part *part = (srt_queue_part *)c->push;
-    part->unloaded = 1;
-    if (part->push.failure.status == SERIATIM_OK)
-        part->push.failure = *error;
+    pipeline_leave_out((srt_queue_part *)c->push, error->status, error->message);
     return pipeline_send(c, NULL);
 }
 
@@ -397,8 +402,7 @@ static int pipeline_rank(int status)
     return status == SERIATIM_OK ? 0 : status == SERIATIM_REPLICAS ? 1 : status == SERIATIM_UNKNOWN_OUTCOME ? 3 : 2;
 }
 
-/* The worst that became of a queue: an unknown outcome, then a failure, then too few replicas. Names each such queue.
- */
+/* The worst that became of a queue: an unknown outcome, a failure, or too few replicas. Names each such queue. */
 static int pipeline_name_failures(seriatim_client *c)
 {
     srt_pipeline *pl = c->pipeline;
@@ -476,9 +480,7 @@ static int pipeline_end(seriatim_client *c, const seriatim_error *why, int given
 
 static int pipeline_on_end(seriatim_client *c, int failed)
 {
-    seriatim_error why = {0, ""};
-    if (failed != SERIATIM_OK)
-        why = c->error;
+    seriatim_error none = {0, ""}, why = failed != SERIATIM_OK ? c->error : none;
     return pipeline_end(c, &why, 0);
 }
 
@@ -504,10 +506,10 @@ static size_t pipeline_prepare(seriatim_client *c)
         p->connection = 0;
         p->pending_jobs = p->job_count;
         part->stale = p->job_count && srt_client_layout_is_old(c, c->registry.queues[part->queue]);
-        if (p->job_count == 0)
-            continue;
-        first = part->queue;
-        c->push = p;
+        if (p->job_count) {
+            first = part->queue;
+            c->push = p;
+        }
     }
     return first;
 }
