@@ -11,6 +11,7 @@
 #include <stdint.h>
 #include <cmocka.h>
 
+#include <stdlib.h>
 #include <string.h>
 
 #include "allocation.h"
@@ -396,6 +397,42 @@ static void test_out_of_memory(void **state)
         fail_each_allocation("a fake", fake_scenario, number, MOST);
 }
 
+/* Of payloads with a score and without one. */
+static void test_r_handle_4_a_payload_that_runs_has_the_handle_that_its_push_answered(void **state)
+{
+    fake_fixture f = open_fake("list", "bury");
+    seriatim_text pushed[2], queue = text_of("Q");
+    unsigned shard;
+    size_t count, i;
+    (void)state;
+    for (i = 0; i < 2; i++) {
+        seriatim_job job;
+        seriatim_job_init(&job);
+        job.id = "some id";
+        job.id_len = 7;
+        job.payload = i ? "2" : "1";
+        job.payload_len = 1;
+        job.has_score = (int)i;
+        job.score = 3e9;
+        assert_int_equal(seriatim_push_begin(f.client, f.queue), SERIATIM_OK);
+        assert_int_equal(seriatim_push_want_handles(f.client), SERIATIM_OK);
+        assert_int_equal(seriatim_push_job(f.client, &job), SERIATIM_OK);
+        assert_int_equal(srt_fake_push(f.fake, NOW + (int64_t)i), SERIATIM_OK);
+        pushed[i] = *seriatim_push_handles(f.client, &count);
+        pushed[i].data = strndup(pushed[i].data, pushed[i].len);
+    }
+    assert_int_equal(srt_fake_take(f.fake, f.queue, 1, NOW + HOUR, &shard, &count), SERIATIM_OK);
+    assert_int_equal(srt_fake_taken(f.fake, 0)->payload_count, 2);
+    for (i = 0; i < 2; i++) {
+        char handle[64];
+        assert_int_equal(srt_claimed_handle_size(queue, srt_fake_taken(f.fake, 0)), pushed[i].len);
+        srt_claimed_handle(queue, srt_fake_taken(f.fake, 0), i, handle);
+        assert_memory_equal(handle, pushed[i].data, pushed[i].len);
+        free((char *)pushed[i].data);
+    }
+    close_fake(&f);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -407,6 +444,7 @@ int main(void)
         cmocka_unit_test(test_r_test_2_clear_ends_runs),
         cmocka_unit_test(test_r_test_3_what_a_push_refuses_is_refused_with_the_same_words),
         cmocka_unit_test(test_out_of_memory),
+        cmocka_unit_test(test_r_handle_4_a_payload_that_runs_has_the_handle_that_its_push_answered),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

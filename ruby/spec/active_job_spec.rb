@@ -199,6 +199,46 @@ RSpec.describe "ActiveJob" do
     expect { Seriatim::ActiveJob.cancel("x") }.to raise_error(Seriatim::Invalid, /provider_job_id/)
   end
 
+  it "R-JOB-4: gives a job the provider_job_id of its perform_later when it runs, also when it is retried or was scheduled" do
+    job = job_class do |number|
+      done([number, executions, provider_job_id])
+      raise ArgumentError if number == 1 && executions == 1
+    end
+    job.ordered_by { "a" }
+    job.retry_on(ArgumentError, wait: 0)
+    ids = [job.perform_later(0), job.perform_later(1), job.set(wait: 0.5).perform_later(2)].map(&:provider_job_id)
+    run
+    expect(take(4)).to eq([[0, 1, ids[0]], [1, 1, ids[1]], [1, 2, ids[1]], [2, 1, ids[2]]])
+    expect(ids.uniq.size).to eq(3)
+  end
+
+  it "R-JOB-4: gives a job that runs again on another queue the provider_job_id of that one, and stores none" do
+    job = job_class { |number| done([number, queue_name, provider_job_id]) && queue_name == "jobs" && raise(ArgumentError) }
+    job.retry_on(ArgumentError, wait: 3600, queue: "others")
+    id = job.perform_later(0).provider_job_id
+    run
+    expect(take(1)).to eq([[0, "jobs", id]])
+    drained(queue)
+    waiting = Seriatim::ActiveJob.scheduled(queue: "others").first[:provider_job_id]
+    expect(waiting).to start_with("others:")
+    expect(queue("others").queries.range_by_deliver_at("-inf", "+inf").map { |row| row[:payload]["provider_job_id"] }).to eq([nil])
+    expect(Seriatim::ActiveJob.reschedule(waiting, Time.now)).to be(true)
+    run("others")
+    expect(take(1)).to eq([[0, "others", waiting]])
+  end
+
+  it "R-JOB-4: gives a job its provider_job_id in the test modes, too" do
+    skip "there is no test mode" unless Seriatim.respond_to?(:testing!)
+    job = job_class { done(provider_job_id) }
+    Seriatim.testing!(:fake) do
+      id = job.perform_later.provider_job_id
+      queue.drain
+      expect(take(1)).to eq([id])
+    end
+    id = Seriatim.testing!(:inline) { job.perform_later.provider_job_id }
+    expect(take(1)).to eq([id])
+  end
+
   it "R-JOB-4: enqueues for any distance, and lists the exact time" do
     job = job_class
     times = [899.seconds, 900.seconds, 901.seconds, 1.day, 90.days, 10.years].map(&:from_now)

@@ -11,6 +11,7 @@
 #include "seriatim/binding/client.h"
 #include "seriatim/binding/ending.h"
 #include "seriatim/binding/fake.h"
+#include "seriatim/binding/handle.h"
 #include "seriatim/binding/ick.h"
 #include "seriatim/binding/json.h"
 #include "seriatim/binding/names.h"

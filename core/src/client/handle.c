@@ -56,17 +56,28 @@ void srt_handle_arrive(char *out, int scored, double arrival)
     handle_add(&w, head, sizeof head);
 }
 
-void srt_handle_write(char *out, const srt_bytes *queue, const char *id, size_t id_len)
+void srt_handle_write(char *out, seriatim_text queue, const char *id, size_t id_len)
 {
     handle_writer w = {out + HANDLE_HEAD / 3 * 4, 0, 0};
     char size[2];
     srt_handle_arrive(out, 0, 0);
-    size[0] = (char)(queue->len >> 8);
-    size[1] = (char)queue->len;
+    size[0] = (char)(queue.len >> 8);
+    size[1] = (char)queue.len;
     handle_add(&w, size, 2);
-    handle_add(&w, queue->data, queue->len);
+    handle_add(&w, queue.data, queue.len);
     handle_add(&w, id, id_len);
     handle_flush(&w);
+}
+
+size_t srt_claimed_handle_size(seriatim_text queue, const seriatim_claimed *job)
+{
+    return srt_handle_size(queue.len, job->id_len);
+}
+
+void srt_claimed_handle(seriatim_text queue, const seriatim_claimed *job, size_t place, char *out)
+{
+    srt_handle_write(out, queue, job->id, job->id_len);
+    srt_handle_arrive(out, job->payloads[place].has_score, job->payloads[place].stamp);
 }
 
 void srt_text64_write(char *out, const char *data, size_t len)

@@ -3,6 +3,7 @@
 #define SRT_HANDLE_H
 
 #include "client/client.h"
+#include "seriatim/binding/handle.h"
 
 /* base64url without padding: of how many characters, and they, of some bytes. */
 size_t srt_text64_size(size_t len);
@@ -20,7 +21,7 @@ size_t srt_text64_read(seriatim_text text, char *out);
  */
 size_t srt_handle_size(size_t queue_len, size_t id_len);
 /* Writes srt_handle_size bytes, without the arrival. */
-void srt_handle_write(char *out, const srt_bytes *queue, const char *id, size_t id_len);
+void srt_handle_write(char *out, seriatim_text queue, const char *id, size_t id_len);
 /* Fills in the first bytes. */
 void srt_handle_arrive(char *out, int scored, double arrival);
 

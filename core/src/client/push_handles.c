@@ -19,6 +19,7 @@ static int64_t handles_read_number(const char **at, const char *end)
 int srt_push_make_handles(seriatim_client *c, const srt_queue *queue)
 {
     srt_push *p = c->push;
+    seriatim_text name = {queue->name.data, queue->name.len};
     size_t i;
     if (!p->wants_handles || p->handles)
         return SERIATIM_OK;
@@ -33,7 +34,7 @@ int srt_push_make_handles(seriatim_client *c, const srt_queue *queue)
         char *text = srt_arena_alloc(&p->handle_arena, len);
         if (!text)
             return srt_fail_plain(&c->error, SERIATIM_NOMEM);
-        srt_handle_write(text, &queue->name, id, id_len);
+        srt_handle_write(text, name, id, id_len);
         p->handles[i].data = p->handle_texts[i] = text;
         p->handles[i].len = len;
     }

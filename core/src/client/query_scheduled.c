@@ -170,6 +170,7 @@ static int scheduled_view(query_state *q, seriatim_scheduled *s, const seriatim_
                           const srt_token *at)
 {
     char *text = srt_arena_copy(&q->results, at[1].data, at[1].len);
+    seriatim_text name = {q->queue->name.data, q->queue->name.len};
     size_t len = srt_handle_size(q->queue->name.len, of->id_len);
     char *handle = srt_arena_alloc(&q->results, len);
     if (!text || !handle)
@@ -179,7 +180,7 @@ static int scheduled_view(query_state *q, seriatim_scheduled *s, const seriatim_
     s->payload.stamp = scheduled_arrival(stamp);
     s->pushed_at = s->payload.stamp / 1e6;
     scheduled_unpack(s, text, at[1].len);
-    srt_handle_write(handle, &q->queue->name, of->id, of->id_len);
+    srt_handle_write(handle, name, of->id, of->id_len);
     srt_handle_arrive(handle, s->scored, s->payload.stamp);
     s->handle.data = handle;
     s->handle.len = len;

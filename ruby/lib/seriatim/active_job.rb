@@ -88,6 +88,14 @@ module Seriatim
       # @api private
       def workers = (queues || loaded_queues).map { |name| queue(name) }
 
+      # @param handle [String, nil] nil: a test has made the batch
+      # @api private
+      def provider_job_id(worker, handle) = handle && "#{worker.queue_name}:#{handle}"
+
+      # Without the provider_job_id that the job had where it ran: a run takes that of its own payload.
+      # @api private
+      def payload_of(job) = job.provider_job_id ? job.serialize.merge("provider_job_id" => nil) : job.serialize
+
       private
 
       # Is it to be enqueued after the commit? Before 8.2 Rails asks it for perform_later alone.
@@ -108,7 +116,7 @@ module Seriatim
 
       def push(worker, jobs, timestamps)
         rows = jobs.zip(timestamps).map do |job, at|
-          { id: Ordering.id_of(job), payload: job.serialize, **(at ? { deliver_at: at } : {}) }
+          { id: Ordering.id_of(job), payload: payload_of(job), **(at ? { deliver_at: at } : {}) }
         end
         result = Seriatim.module_eval { const_get(:Pipeline) }.apart { worker.perform_async(rows, handle: true) } # Rails wants to know at once
         check_count(jobs.size, result.handles.size)
@@ -138,8 +146,6 @@ module Seriatim
 
         "queue #{worker.queue_name} did not get the job: a client middleware has not pushed it, or has changed it"
       end
-
-      def provider_job_id(worker, handle) = "#{worker.queue_name}:#{handle}"
 
       def by_handle(provider_job_id)
         name, colon, handle = provider_job_id.is_a?(String) ? provider_job_id.rpartition(":") : []

@@ -165,6 +165,12 @@ static VALUE fake_take_exhausted(VALUE self, VALUE queue)
     return fake_rows(box->fake, count);
 }
 
+/* fake.handles(i, queue's name) -> [the handle of each payload, ...] of the i-th id of the last take, which has it */
+static VALUE fake_handles(VALUE self, VALUE i, VALUE queue)
+{
+    return srb_claimed_handles(srt_fake_taken(fake_of(self)->fake, NUM2SIZET(i)), queue);
+}
+
 static int fake_kind(VALUE name)
 {
     static const char *const kinds[] = {"done", "fail", "release", "snooze", "reject", "checkpoint"};
@@ -251,6 +257,7 @@ void srb_init_fake(void)
     rb_define_method(klass, "reschedule", fake_reschedule, 4);
     rb_define_method(klass, "next", fake_next, 2);
     rb_define_method(klass, "take", fake_take, 3);
+    rb_define_method(klass, "handles", fake_handles, 2);
     rb_define_method(klass, "take_exhausted", fake_take_exhausted, 1);
     rb_define_method(klass, "settle", fake_settle, -1);
     rb_define_method(klass, "list", fake_list, 1);

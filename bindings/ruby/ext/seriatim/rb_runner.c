@@ -291,6 +291,28 @@ static VALUE delivery_job(VALUE self, VALUE i)
     return srb_claimed(seriatim_delivery_job(box->delivery, delivery_place(box, i)));
 }
 
+VALUE srb_claimed_handles(const seriatim_claimed *job, VALUE queue)
+{
+    VALUE list = rb_ary_new_capa((long)job->payload_count);
+    size_t i;
+    Check_Type(queue, T_STRING);
+    for (i = 0; i < job->payload_count; i++) {
+        seriatim_text name = {RSTRING_PTR(queue), (size_t)RSTRING_LEN(queue)};
+        VALUE handle = rb_usascii_str_new(NULL, (long)srt_claimed_handle_size(name, job));
+        srt_claimed_handle(name, job, i, RSTRING_PTR(handle));
+        rb_ary_push(list, handle);
+    }
+    RB_GC_GUARD(queue);
+    return list;
+}
+
+/* delivery.handles(i, queue's name) -> [the handle of each payload, ...] */
+static VALUE delivery_handles(VALUE self, VALUE i, VALUE queue)
+{
+    delivery_box *box = delivery_of(self);
+    return srb_claimed_handles(seriatim_delivery_job(box->delivery, delivery_place(box, i)), queue);
+}
+
 typedef struct delivery_read {
     const seriatim_delivery *delivery;
     srb_json_reader reader;
@@ -427,6 +449,7 @@ static void runner_init_delivery(void)
     rb_define_method(klass, "shard", delivery_shard, 0);
     rb_define_method(klass, "size", delivery_size, 0);
     rb_define_method(klass, "job", delivery_job, 1);
+    rb_define_method(klass, "handles", delivery_handles, 2);
     rb_define_method(klass, "payloads_by_id", delivery_payloads_by_id, 0);
     rb_define_method(klass, "done", delivery_done, 1);
     rb_define_method(klass, "done_all", delivery_done_all, 0);

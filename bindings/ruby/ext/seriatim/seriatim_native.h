@@ -72,6 +72,8 @@ void srb_without_lock(void (*f)(void *), void *p);
 
 /* [id, fence, retry_count, perform_in, error or nil, [[bytes, score, context or nil], ...], payload_total] */
 VALUE srb_claimed(const seriatim_claimed *job);
+/* The handle of each of its payloads. queue: the name, a String. */
+VALUE srb_claimed_handles(const seriatim_claimed *job, VALUE queue);
 
 void srb_init_definitions(void);
 void srb_init_json(void);

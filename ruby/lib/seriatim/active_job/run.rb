@@ -29,7 +29,7 @@ module Seriatim
       def takes_over?(job, timestamp)
         return false unless @running && job.job_id == @running["job_id"] && job.queue_name == @worker.queue_name
 
-        @again = [timestamp, job.serialize]
+        @again = [timestamp, ActiveJob.payload_of(job)]
         true
       end
 
@@ -63,7 +63,8 @@ module Seriatim
       def execute(job, place)
         @again = nil
         @running = job
-        reloaded { in_context(place) { perform(job) } }
+        numbered = job.merge("provider_job_id" => ActiveJob.provider_job_id(@worker, handles[place]))
+        reloaded { in_context(place) { perform(numbered) } }
       ensure
         @running = @broken = nil
       end
@@ -92,6 +93,9 @@ module Seriatim
 
       # Read once: the batch parses those of all jobs at each call.
       def contexts = @contexts ||= @batch.contexts(@id)
+
+      # Read once, as the contexts are.
+      def handles = @handles ||= @batch.handles(@id)
 
       def perform(job)
         ::ActiveJob::Base.execute(job)

@@ -120,6 +120,10 @@ module Seriatim
       stored && StoredError.loaded(stored)
     end
 
+    # @return [Array<String>] what the push of each payload answered with +handle: true+, in the order of the payloads
+    # @api private
+    def handles(id) = @delivery.handles(places.fetch(known(id)), @worker.queue_name)
+
     # @api private
     def outcome(id) = @outcomes&.[](id)
 

@@ -88,10 +88,13 @@ module Seriatim
 
       # Takes ids that are due.
       # @param time [Integer] Unix time in microseconds, as it is for this run
-      # @return [Array, nil] shard and rows, as the core gives them
+      # @return [Array, nil] shard and rows, as the core gives them, each with the handles of its payloads behind
       def take(worker, time)
-        shard, rows = @lock.synchronize { @fake.take(number(worker.queue_settings), worker.batch_size, time) }
-        [shard, rows] unless rows.empty?
+        @lock.synchronize do
+          shard, rows = @fake.take(number(worker.queue_settings), worker.batch_size, time)
+          rows.each_with_index { |row, place| row << @fake.handles(place, worker.queue_name) }
+          [shard, rows] unless rows.empty?
+        end
       end
 
       def exhausted(worker) = @lock.synchronize { @fake.take_exhausted(number(worker.queue_settings)) }

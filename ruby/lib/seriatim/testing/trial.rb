@@ -136,12 +136,13 @@ module Seriatim
       def elapsed = Process.clock_gettime(Process::CLOCK_MONOTONIC) - @begun
       def size = @rows.size
       def job(place) = @rows.fetch(place)
+      def handles(place, _queue_name) = job(place)[7] || Array.new(job(place)[5].size) # none of a batch that a test has made
 
       # @return [Hash, nil] nil: one cannot be read, or it is not to be run
       def payloads_by_id
         return unless kind == :run
 
-        @rows.to_h { |id, *, payloads, _total| [id, payloads.map { |bytes, *| Native.load(bytes) }] }
+        @rows.to_h { |row| [row[0], row[5].map { |bytes, *| Native.load(bytes) }] }
       rescue Undecodable
         nil
       end
