@@ -53,7 +53,7 @@ module Seriatim
     rescue AuthError => e # Redis answers
       complain(NO_REDIS, e.message)
     rescue Error => e
-      CLI.no_redis?(e) ? complain(NO_REDIS, "no Redis: #{e.message}") : complain(CRASHED, e.message)
+      Failure.no_redis?(e) ? complain(NO_REDIS, "no Redis: #{e.message}") : complain(CRASHED, e.message)
     rescue Errno::EPIPE
       CRASHED
     rescue Errno::ENOSPC

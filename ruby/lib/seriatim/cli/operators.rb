@@ -129,7 +129,7 @@ module Seriatim
         all_queues.filter_map do |name|
           yield existing(name)
         rescue Error => e
-          raise if CLI.no_redis?(e)
+          raise if Failure.no_redis?(e)
 
           @unread = true
           warn "seriatim: #{Log.printable("queue #{Log.utf8(name).inspect}: #{e.message}")}"

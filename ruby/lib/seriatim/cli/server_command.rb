@@ -76,7 +76,7 @@ module Seriatim
         e.is_a?(SystemExit) ? e.status : STOPPED
       rescue Exception => e # rubocop:disable Lint/RescueException
         last_words(e)
-        final(e, CLI.no_redis?(e) ? NO_REDIS : CRASHED)
+        final(e, Failure.no_redis?(e) ? NO_REDIS : CRASHED)
       end
 
       # Until the server is to stop.
