@@ -46,6 +46,22 @@ static void test_r_settings_1_a_queue_keeps_the_settings_of_its_first_worker(voi
     close_queue(&worker);
 }
 
+/* No user writes 0 for a setting that is not set. */
+static void test_r_settings_1_a_warning_names_no_value_of_a_setting_that_is_not_set(void **state)
+{
+    fixture worker = open_queue(1, "list"), producer = another(1, "list");
+    (void)state;
+    push(&worker, "a", "x", none);
+    REDIS("HSET seriatim:{Q}:settings ttr 2500000 max_retry_count 0 morgue_max_count 7");
+    push(&producer, "a", "x", none);
+    assert_string_equal(seriatim_client_warning(producer.client),
+                        "queue \"Q\" has other settings in Redis than in the code; the settings in Redis are used: "
+                        "max_retry_count: 0, in the code 25; ttr: 2.5, in the code none; "
+                        "morgue_max_count: 7, in the code none");
+    seriatim_link_free(producer.link);
+    close_queue(&worker);
+}
+
 /* A program that chose no settings is not told of others. */
 static void test_r_settings_1_assumed_settings_are_not_compared(void **state)
 {
@@ -314,6 +330,7 @@ int main(void)
         cmocka_unit_test(test_a_queue_goes_on_after_its_deletion_was_broken_off),
         cmocka_unit_test(test_a_queue_whose_deletion_was_refused_can_be_given_the_shards_that_it_had),
         cmocka_unit_test(test_r_settings_1_a_queue_keeps_the_settings_of_its_first_worker),
+        cmocka_unit_test(test_r_settings_1_a_warning_names_no_value_of_a_setting_that_is_not_set),
         cmocka_unit_test(test_r_settings_1_assumed_settings_are_not_compared),
         cmocka_unit_test(test_r_settings_2_a_client_sees_changed_settings),
         cmocka_unit_test(test_a_setting_of_a_later_version_is_not_acted_by),

@@ -11,7 +11,7 @@ typedef struct setting {
     const char *name, *words;
     int kind; /* seriatim_setting_kind */
     int64_t low, high;
-    int hidden;           /* no user sets it, so a difference is not worth a warning */
+    int use;              /* seriatim_setting_use */
     size_t given, stored; /* offsets in seriatim_queue_settings and in srt_settings */
 } setting;
 
@@ -22,7 +22,7 @@ static const setting settings_table[] = {
      SERIATIM_SETTING_##kind,                                                                                          \
      low,                                                                                                              \
      high,                                                                                                             \
-     SERIATIM_USE_##use == SERIATIM_USE_HIDDEN,                                                                        \
+     SERIATIM_USE_##use,                                                                                               \
      offsetof(seriatim_queue_settings, name),                                                                          \
      offsetof(srt_settings, name)},
     SERIATIM_QUEUE_SETTINGS(X)
@@ -214,7 +214,7 @@ int srt_settings_take(srt_settings *settings, const srt_token *list, size_t coun
 
 /* ---- Differences ----------------------------------------------------------------------------- */
 
-/* As a user writes it: seconds with at most six decimals. */
+/* As a user writes it: seconds with at most six decimals, and "none" where a setting may be nil and is. */
 static void add_value(srt_bytes *text, srt_settings *settings, const setting *s)
 {
     int64_t number, rest, digit;
@@ -223,6 +223,10 @@ static void add_value(srt_bytes *text, srt_settings *settings, const setting *s)
         return;
     }
     number = *number_of(settings, s);
+    if (number == 0 && s->use == SERIATIM_USE_OPTIONAL) {
+        srt_bytes_adds(text, "none");
+        return;
+    }
     if (s->kind != SERIATIM_SETTING_SECONDS) {
         srt_bytes_add_int(text, number);
         return;
@@ -244,7 +248,7 @@ size_t srt_settings_differences(srt_bytes *text, const srt_settings *first, cons
         const setting *s = &settings_table[i];
         int same = s->kind == SERIATIM_SETTING_WORD ? *word_of(&a, s) == *word_of(&b, s)
                                                     : *number_of(&a, s) == *number_of(&b, s);
-        if (same || s->hidden)
+        if (same || s->use == SERIATIM_USE_HIDDEN) /* no user sets it, so a difference is not worth a warning */
             continue;
         srt_bytes_adds(text, named++ ? "; " : "");
         srt_bytes_adds(text, s->name);

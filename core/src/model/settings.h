@@ -34,8 +34,8 @@ int srt_settings_take(srt_settings *settings, const srt_token *list, size_t coun
 void srt_settings_limits(const srt_settings *settings, srt_request *r);
 
 /*
- * Appends what differs: "fold: list<between>merge; ttr: 2.5<between>0", the values of `first` in front. Settings that
- * only say what a process can do (exhausted_hook) are left out. Returns how many it named.
+ * Appends what differs: "fold: list<between>merge; ttr: 2.5<between>none", the values of `first` in front. Settings
+ * that only say what a process can do (exhausted_hook) are left out. Returns how many it named.
  */
 size_t srt_settings_differences(srt_bytes *text, const srt_settings *first, const char *between,
                                 const srt_settings *second);
