@@ -287,7 +287,7 @@ static int operators_check(lua_State *L)
 }
 
 /* A field that a node tells of its process, by its kind; nothing where it does not. */
-#define NODE_INTEGER(L, name, value) ((value) < 0 ? (void)0 : slu_set_double(L, name, (double)(value)))
+#define NODE_INTEGER(L, name, value) ((value) < 0 ? (void)0 : slu_set_int(L, name, value))
 #define NODE_SECONDS(L, name, value) (isnan(value) ? (void)0 : slu_set_double(L, name, value))
 #define NODE_TEXT(L, name, value) slu_set_text_or_nil(L, name, value, strlen(value))
 

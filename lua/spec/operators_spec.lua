@@ -51,6 +51,11 @@ describe("metrics", function()
     end)
     assert.matches("lua spec", found.description)
     assert.is_true(found.expires_in > 0)
+    if math.type then -- LuaJIT has no integers
+      for _, name in ipairs { "threads", "since", "rss" } do
+        assert.equal("integer", math.type(found[name]), name)
+      end
+    end
   end)
 end)
 

@@ -452,9 +452,8 @@ local function node_row(node, queues)
     state = node.state, queues = names, busy = busy,
   }
   for _, field in ipairs(NODE_FIELDS) do
-    local name, shown = unpack(field)
-    local whole = node[name] and shown ~= "text" and shown ~= "ahead"
-    row[name] = whole and math.floor(node[name]) or node[name] or native.null
+    local name = field[1]
+    row[name] = node[name] or native.null
   end
   return row
 end
