@@ -1191,7 +1191,7 @@ size_t seriatim_check_looked_at(const seriatim_client *client); /* number of ent
 #define SERIATIM_NODE_TEXT const char * /* empty; NUL-terminated */
 
 typedef struct seriatim_living_node {
-    const char *name, *description; /* NUL-terminated */
+    const char *name, *description; /* NUL-terminated; the description that its host gave it */
     double expires_in;              /* seconds until its heartbeat expires */
     const char *state;              /* "working", "quiet" (does not claim any more), "stopping"; static */
 #define X(kind, field, key) SERIATIM_NODE_##kind field; /* seriatim/definitions.h says what it is */

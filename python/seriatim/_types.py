@@ -122,7 +122,10 @@ class Metrics(Figures):
 
 
 class Node(TypedDict):
-    """A living server process; expires_in is in seconds, state "working", "quiet" or "stopping"; what it does not tell is None."""
+    """
+    A living server process; description is its own text (host, process and versions), expires_in is in seconds, state "working",
+    "quiet" or "stopping"; what it does not tell is None.
+    """
 
     name: str
     description: str

@@ -5,6 +5,7 @@ from __future__ import annotations
 import enum
 import itertools
 import math
+import re
 import threading
 import time
 from collections.abc import Callable
@@ -284,7 +285,7 @@ def test_redis_decides_about_shards() -> None:
 def test_shows_the_living_nodes() -> None:
     server = serve(worker("Nodes"))
     node = eventually(lambda: next((node for node in seriatim.nodes() if node["name"] == server.id), None))
-    assert node is not None and "python" in node["description"] and node["expires_in"] > 0
+    assert node is not None and re.match(r"[^|]* pid \d+ python ", node["description"]) and node["expires_in"] > 0
 
 
 def test_asks_a_server_inside_another_process_to_be_quiet_and_to_stop() -> None:

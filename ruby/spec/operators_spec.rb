@@ -114,7 +114,7 @@ RSpec.describe "operators" do
 
   it "list the living nodes" do
     server = serve(worker("Nodes"))
-    expect(eventually { Seriatim::Metrics.nodes.find { |node| node[:name] == server.id } }).to include(description: /ruby/)
+    expect(eventually { Seriatim::Metrics.nodes.find { |node| node[:name] == server.id } }).to include(description: /\A[^|]* pid \d+ ruby /)
   end
 
   it "quiet and stop a server inside another process" do

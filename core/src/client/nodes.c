@@ -105,20 +105,28 @@ static const char *nodes_text(srt_arena *memory, seriatim_text value)
 #define FAILED_SECONDS(field) 0
 #define FAILED_TEXT(field) !(field)
 
+/* What its host says of it: behind what nodes tell each other and the bar. */
+static const char *node_description(const char *told)
+{
+    const char *bar = strchr(told, '|');
+    return bar ? bar + 1 : told;
+}
+
 /* OK or NOMEM. */
 static int node_read(srt_arena *memory, const srt_token *at, seriatim_living_node *node)
 {
-    const seriatim_text name = {at[0].data, at[0].len}, description = {at[2].data, at[2].len};
+    const seriatim_text name = {at[0].data, at[0].len}, record = {at[2].data, at[2].len};
+    const char *told = nodes_text(memory, record);
     seriatim_text value;
     int failed;
     node->name = nodes_text(memory, name);
-    node->description = nodes_text(memory, description);
-    node->state = node_state(description.len ? *description.data : '\0');
-    failed = !node->name || !node->description;
+    failed = !node->name || !told;
     if (failed)
         return SERIATIM_NOMEM;
+    node->state = node_state(*told);
+    node->description = node_description(told);
 #define X(kind, field, key)                                                                                            \
-    value = node_field(node->description, ";" key "=");                                                                \
+    value = node_field(told, ";" key "=");                                                                             \
     node->field = READ_##kind(memory, value);                                                                          \
     failed |= FAILED_##kind(node->field);
     SERIATIM_NODE_FIELDS(X)

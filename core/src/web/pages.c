@@ -408,13 +408,6 @@ int srt_web_nodes_next(seriatim_client *c, srt_web *w)
     return seriatim_nodes_begin(c);
 }
 
-/* The part that its host wrote: behind the kind, the checksums and the bar. */
-static const char *pages_description(const char *text)
-{
-    const char *bar = strchr(text, '|');
-    return bar ? bar + 1 : text;
-}
-
 /* A field of each kind of SERIATIM_NODE_FIELDS; null: the node does not tell. */
 #define WRITE_INTEGER(out, key, value) ((value) >= 0 ? srt_web_int(out, key, value) : srt_web_null(out, key))
 #define WRITE_SECONDS(out, key, value) srt_web_double(out, key, value)
@@ -433,7 +426,7 @@ static void pages_write_node(srt_web *w, srt_web_out *out, const seriatim_living
             }
     srt_json_begin_object(&out->json);
     srt_web_int(out, "busy", busy);
-    srt_web_chars(out, "description", pages_description(node->description));
+    srt_web_chars(out, "description", node->description);
     srt_web_double(out, "expires_in", node->expires_in);
     srt_web_chars(out, "name", node->name);
 #define X(kind, field, key) WRITE_##kind(out, #field, node->field);

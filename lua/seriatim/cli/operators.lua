@@ -445,7 +445,7 @@ local function owned_by(node, queues)
 end
 
 local function node_row(node, queues)
-  local host, pid = log.utf8(node.description):match("|(.*) pid (%d+) .* seriatim ")
+  local host, pid = log.utf8(node.description):match("^(.*) pid (%d+) .* seriatim ")
   local names, busy = owned_by(node.name, queues)
   local row = {
     node = node.name, host = host or native.null, pid = pid and math.floor(tonumber(pid)) or native.null,

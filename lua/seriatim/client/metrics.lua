@@ -49,7 +49,7 @@ local metrics = {}
 ---A living server process.
 ---@class seriatim.NodeInfo: seriatim.NodeFields
 ---@field name string
----@field description string
+---@field description string  host, process and versions, as the HTTP API has it
 ---@field expires_in number  seconds
 ---@field state string  "working", "quiet" or "stopping"
 

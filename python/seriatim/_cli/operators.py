@@ -81,7 +81,7 @@ CELLS: Final[dict[str, Callable[[Any], Any]]] = {
     "time": _log.timestamp,
     "ahead": lambda value: f"{value:+.3f} s",
 }
-DESCRIPTION: Final = re.compile(r"\|(.*) pid (\d+) .* seriatim ", re.S)  # of a node
+DESCRIPTION: Final = re.compile(r"\A(.*) pid (\d+) .* seriatim ", re.S)  # of a node
 DEAD_USAGE: Final = "dead list|retry|delete QUEUE [ID...] [--error TEXT] [--all]"
 POP_USAGE: Final = "pop QUEUE... [--wait SECONDS] [--ack]"
 SCHEDULED_USAGE: Final = (

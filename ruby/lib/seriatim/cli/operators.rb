@@ -280,7 +280,7 @@ module Seriatim
       end
 
       def node_row(node, queues)
-        host, pid = Log.utf8(node[:description])[/\|(.*)/m, 1].to_s.match(/\A(.*) pid (\d+) .* seriatim /m)&.captures
+        host, pid = Log.utf8(node[:description]).match(/\A(.*) pid (\d+) .* seriatim /m)&.captures
         owned = queues.to_h { |name, shards| [name, shards.select { |shard| shard[:owner] == node[:name] }] }.reject { |_, shards| shards.empty? }
         { node: node[:name], host: host, pid: pid&.to_i, state: node[:state], queues: owned.keys,
           busy: owned.values.flatten.sum { |shard| shard[:busy] }, **node.slice(*NODE_FIELDS.keys) }

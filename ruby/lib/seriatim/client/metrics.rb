@@ -11,8 +11,8 @@ module Seriatim
     def of(worker) = Pool.current.with { |connection| connection.metrics(worker.queue_settings) }
 
     # The living nodes.
-    # @return [Array<Hash>] name, description, expires_in (seconds), state ("working", "quiet", "stopping"), and the fields of
-    #   core/definitions/nodes.json, nil where the node does not tell
+    # @return [Array<Hash>] name, description (its own text: host, process and versions), expires_in (seconds), state ("working", "quiet",
+    #   "stopping"), and the fields of core/definitions/nodes.json, nil where the node does not tell
     def nodes = Pool.current.with(&:nodes)
   end
 end
