@@ -46,6 +46,32 @@ static void test_r_settings_1_a_queue_keeps_the_settings_of_its_first_worker(voi
     close_queue(&worker);
 }
 
+/* Also the number of shards belongs to the queue. */
+static void test_r_settings_1_a_producer_is_warned_of_another_number_of_shards(void **state)
+{
+    fixture worker = open_queue(3, "list"), producer = another(7, "merge"), command = another(0, "list");
+    (void)state;
+    push(&worker, "a", "x", none);
+    assert_null(seriatim_client_warning(worker.client));
+    push(&command, "a", "x", none);
+    assert_null(seriatim_client_warning(command.client));
+    push(&producer, "a", "x", none);
+    assert_string_equal(seriatim_client_warning(producer.client),
+                        "queue \"Q\" has other settings in Redis than in the code; the settings in Redis are used: "
+                        "fold: list, in the code merge; shards_count: 3, in the code 7");
+    push(&producer, "b", "x", none);
+    assert_null(seriatim_client_warning(producer.client));
+    seriatim_link_free(producer.link);
+    producer = another(7, "list");
+    push(&producer, "b", "x", none);
+    assert_string_equal(seriatim_client_warning(producer.client),
+                        "queue \"Q\" has other settings in Redis than in the code; the settings in Redis are used: "
+                        "shards_count: 3, in the code 7");
+    seriatim_link_free(producer.link);
+    seriatim_link_free(command.link);
+    close_queue(&worker);
+}
+
 /* No user writes 0 for a setting that is not set. */
 static void test_r_settings_1_a_warning_names_no_value_of_a_setting_that_is_not_set(void **state)
 {
@@ -331,6 +357,7 @@ int main(void)
         cmocka_unit_test(test_a_queue_whose_deletion_was_refused_can_be_given_the_shards_that_it_had),
         cmocka_unit_test(test_r_settings_1_a_queue_keeps_the_settings_of_its_first_worker),
         cmocka_unit_test(test_r_settings_1_a_warning_names_no_value_of_a_setting_that_is_not_set),
+        cmocka_unit_test(test_r_settings_1_a_producer_is_warned_of_another_number_of_shards),
         cmocka_unit_test(test_r_settings_1_assumed_settings_are_not_compared),
         cmocka_unit_test(test_r_settings_2_a_client_sees_changed_settings),
         cmocka_unit_test(test_a_setting_of_a_later_version_is_not_acted_by),

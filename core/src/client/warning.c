@@ -1,6 +1,18 @@
 /* warning.c - tells of settings that the code sets otherwise than Redis. */
 #include "client/client.h"
 
+static void list_differences(srt_bytes *text, const srt_queue *queue)
+{
+    static const char between[] = ", in the code ";
+    srt_settings_differences(text, &queue->now, between, &queue->code);
+    if (queue->shards_count == queue->own.shards_count)
+        return;
+    srt_bytes_adds(text, text->len > 0 ? "; shards_count: " : "shards_count: ");
+    srt_bytes_add_int(text, queue->shards_count);
+    srt_bytes_adds(text, between);
+    srt_bytes_add_int(text, queue->own.shards_count);
+}
+
 /* Warns once for each setting of the code that differs from the one in Redis. */
 void srt_client_warn(seriatim_client *c, srt_queue *queue)
 {
@@ -9,7 +21,8 @@ void srt_client_warn(seriatim_client *c, srt_queue *queue)
     if (queue->own.assumed)
         return;
     srt_bytes_init(&text, c->mem);
-    if (srt_settings_differences(&text, &queue->now, ", in the code ", &queue->code) == 0 || text.failed) {
+    list_differences(&text, queue);
+    if (text.len == 0 || text.failed) {
         srt_bytes_free(&text);
         return;
     }
