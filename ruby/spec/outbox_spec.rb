@@ -45,6 +45,17 @@ RSpec.describe Seriatim::Outbox, limit: 240 do
     context "with #{adapter}" do
       before { database(adapter) }
 
+      it "R-OUTBOX-3: pushes and counts what another connection has committed, also where ActiveRecord caches queries" do
+        ActiveRecord::Base.cache do
+          relay.turn
+          expect(described_class.metrics).to eq(waiting: 0, lag: 0.0)
+          Thread.new { ActiveRecord::Base.connection_pool.with_connection { commit(1, "a") } }.join
+          expect(described_class.metrics).to include(waiting: 1)
+          relay.turn
+          expect(waiting).to eq("1" => %w[a])
+        end
+      end
+
       it "R-OUTBOX-3: pushes what was committed, in order, with its options, and nothing that was rolled back" do
         commit(1, "a", "b")
         transaction do

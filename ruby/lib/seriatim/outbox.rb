@@ -54,11 +54,14 @@ module Seriatim
         count
       end
 
+      # Reads the database at each call, also in a job and under `rails runner`, where ActiveRecord caches queries.
       # @return [Hash] waiting: committed jobs that were not pushed yet; lag: seconds since the oldest of them was written, 0.0 if
       #   none waits
       def metrics
-        oldest = Row.order(:id).pick(:created_at)
-        { waiting: Row.count, lag: oldest ? [Time.now - oldest, 0.0].max : 0.0 }
+        Row.uncached do
+          oldest = Row.order(:id).pick(:created_at)
+          { waiting: Row.count, lag: oldest ? [Time.now - oldest, 0.0].max : 0.0 }
+        end
       end
 
       # Gives the outbox another name. Call it, while no relay runs, when the database was restored from a backup or copied: its

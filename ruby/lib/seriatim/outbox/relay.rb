@@ -37,7 +37,7 @@ module Seriatim
       # One turn: numbers what is new, pushes a part of it, and deletes that.
       # @return [Float] seconds after which the next turn is due
       def turn
-        pushed = owns? ? relay : nil
+        pushed = Row.uncached { relay if owns? }
         recover(!pushed.nil?)
         return LOCKED_PAUSE if pushed.nil?
 
