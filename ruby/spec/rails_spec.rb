@@ -159,7 +159,9 @@ RSpec.describe "Rails", limit: 240 do
     reports = Thread::Queue.new
     reporter = Object.new
     reporter.define_singleton_method(:set_context) { |**fields| Thread.current[:reported] = fields.values_at(:ids, :retry_count) }
-    reporter.define_singleton_method(:report) { |error, handled:, **| reports << [error.class, handled, *Thread.current[:reported]] }
+    reporter.define_singleton_method(:report) do |error, handled:, context: nil, **|
+      reports << [error.class, handled, *(context&.values_at(:ids, :retry_count) || Thread.current[:reported])]
+    end
     allow(Rails).to receive(:error).and_return(reporter)
     application = Struct.new(:reloader).new(Class.new { def self.wrap(**) = yield })
     yield Seriatim::Rails::Reloader.new(application), reports
@@ -180,26 +182,46 @@ RSpec.describe "Rails", limit: 240 do
     end
   end
 
-  it "R-RAILS-5: gives an error of a job of ActiveJob that is no StandardError to Rails.error" do
+  # Runs a job of ActiveJob whose perform is this block. @return [Array<Array>] what was reported, each as `with_rails_error` has it
+  def reports_of_active_job(name, *middlewares, &perform)
     skip "ActiveJob is not installed" unless Gem::Specification.find_all_by_name("activejob").any?
     require "active_job/queue_adapters/seriatim_adapter"
     ActiveJob::Base.logger = Logger.new(nil)
-    job = stub_const("MissingJob", Class.new(ActiveJob::Base) do
+    job = stub_const("ReportedJob", Class.new(ActiveJob::Base) do
       self.queue_adapter = :seriatim
-      queue_as "missing"
+      queue_as name
       ordered_by { "a" }
-      def perform = raise(NotImplementedError)
+      define_method(:perform, &perform)
     end)
     with_rails_error do |reloader, reports|
-      Seriatim.server_middlewares = [Seriatim::Rails.reloader = reloader]
+      Seriatim.server_middlewares = [Seriatim::Rails.reloader = reloader, *middlewares]
       job.perform_later
-      work = Seriatim::ActiveJob.queue("missing")
+      work = Seriatim::ActiveJob.queue(name)
       serve(work)
       drained(work)
-      expect(Array.new(reports.size) { reports.pop }).to eq([[NotImplementedError, false, ["a"], -1]])
+      return Array.new(reports.size) { reports.pop }
     end
   ensure
     Seriatim::Rails.reloader = nil if Seriatim.const_defined?(:Rails, false)
+  end
+
+  it "R-RAILS-5: gives an error of a job of ActiveJob to Rails.error once" do
+    [NotImplementedError, IOError].each do |error|
+      expect(reports_of_active_job("raises_#{error}") { raise error }).to eq([[error, false, ["a"], -1]])
+    end
+  end
+
+  it "R-RAILS-5: gives an error of a server middleware and of a subscriber around jobs of ActiveJob to Rails.error once" do
+    before = ->(_, _) { raise IOError, "no" }
+    after = lambda do |_, _, &block|
+      block.call
+      raise IOError, "no"
+    end
+    expect(reports_of_active_job("before", before) { nil }).to eq([[IOError, false, ["a"], -1]])
+    expect(reports_of_active_job("after", after) { nil }).to eq([[IOError, false, ["a"], -1]])
+    expect(reports_of_active_job("exits", ->(_, _) { raise SystemExit }) { nil }).to eq([])
+    allow(Seriatim.module_eval { const_get(:Notifications) }).to receive(:instrument).with("perform", anything).and_raise(IOError)
+    expect(reports_of_active_job("subscriber") { nil }).to eq([[IOError, false, ["a"], -1]])
   end
 
   it "R-RAILS-6: gives each process a database connection of its own" do

@@ -12,7 +12,8 @@ module Seriatim
     class Reloader
       SOURCE = "job.seriatim"
       SHOWN = 100 # characters of an id in a tag
-      private_constant :SOURCE, :SHOWN
+      JOB_ERROR = :seriatim_job_error # of a thread: what a job of ActiveJob has raised, which was reported there
+      private_constant :SOURCE, :SHOWN, :JOB_ERROR
 
       # @param app [::Rails::Application]
       def initialize(app)
@@ -22,7 +23,7 @@ module Seriatim
       end
 
       def call(worker, batch, &block)
-        return tagged(worker, batch.ids) { reported(worker, batch, &block) } if worker.runs_each_job?
+        return tagged(worker, batch.ids) { rest_reported(worker, batch) { reported(worker, batch, &block) } } if worker.runs_each_job?
 
         reloaded { tagged(worker, batch.ids) { observed(worker, batch) { reported(worker, batch, &block) } } }
       end
@@ -33,6 +34,9 @@ module Seriatim
           error_context(worker, batch, [id])
           yield
         end
+      rescue Exception => e # rubocop:disable Lint/RescueException
+        Thread.current[JOB_ERROR] = e
+        raise
       end
 
       # Calls retries_exhausted, as a run.
@@ -70,6 +74,25 @@ module Seriatim
         instrumented(worker, batch, &block)
       ensure
         report_failures(worker, batch) if batch.outcomes?
+      end
+
+      # What server middlewares and subscribers raise around jobs of ActiveJob, outside of the reloader.
+      def rest_reported(worker, batch)
+        yield
+      rescue SystemExit, SignalException
+        raise
+      rescue Exception => e # rubocop:disable Lint/RescueException
+        report_rest(worker, batch, e) unless e.equal?(Thread.current[JOB_ERROR])
+        raise
+      ensure
+        Thread.current[JOB_ERROR] = nil
+      end
+
+      # Passes the context with the error: outside of the reloader nothing clears one that is set.
+      def report_rest(worker, batch, error)
+        undecided = batch.ids.reject { |id| batch.outcome(id) }
+        ids = undecided.empty? ? batch.ids : undecided
+        errors&.report(error, handled: false, context: context(worker, ids, batch.retry_count(ids.first)), **@source)
       end
 
       # What leaves it is reported with the context that is set then.
