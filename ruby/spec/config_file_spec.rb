@@ -35,6 +35,19 @@ RSpec.describe "the file of -C" do
     end
   end
 
+  it "names the file, the line and the key of what YAML reads as a symbol, a date or a time" do
+    {
+      "verbose: true\n:threads: 5" => "line 2: a key must not be a symbol; write threads without the leading colon, not :threads",
+      "test:\n  :threads: 5" => "line 2: a key must not be a symbol; write threads without the leading colon, not :threads",
+      "log_format: :json" => "line 1: log_format must not be a symbol; write json without the leading colon, not :json",
+      "queues:\n  - a\n  - :b" => "line 3: queues must not be a symbol; write b without the leading colon, not :b",
+      "threads: 2024-01-01" => "line 1: threads must not be a date; write 2024-01-01 in quotes if it is a text",
+      "- 2024-01-01 10:00:00" => "line 1: a value must not be a time; write 2024-01-01 10:00:00 in quotes if it is a text",
+      "threads: !ruby/object:Object {}" => "Tried to load unspecified class: Object"
+    }.each { |text, said| expect([text, refusal(text)]).to eq([text, "#{@path}: #{said}"]) }
+    expect(refusal("':threads': 5")).to start_with("#{@path}: unknown key :threads; known are ")
+  end
+
   it "reads valid settings, by environment" do
     text = "queues: [A, 'b c']\nthreads: 2\ntimeout: 1.5\nlog_format: json\nverbose: false\nstaging:\n  threads: 3\n"
     right = { queues: ["A", "b c"], threads: 2, timeout: 1.5, log_format: "json", verbose: false }

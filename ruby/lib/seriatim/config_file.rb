@@ -98,12 +98,48 @@ module Seriatim
       root.is_a?(Hash) ? root : raise(UsageError, "#{path}: must be a map of settings")
     rescue SystemCallError => e
       raise UsageError, "#{called}: #{SystemCallError.new(nil, e.errno).message}" # without the C function that failed
+    rescue Psych::DisallowedClass => e # its message names no file
+      raise UsageError, "#{path}: #{disallowed(YAML.parse(text)) || e.message}"
     rescue Psych::Exception => e
       raise UsageError, "#{called.delete_suffix(path)}#{e.message}"
     rescue UsageError
       raise
     rescue StandardError, ScriptError => e # the file's own Ruby
       raise UsageError, "#{called}: #{e.class}: #{e.message.lines.first.to_s.chomp}"
+    end
+
+    # Which key or value YAML reads as a symbol, a date or a time, and what to write.
+    # @param node [Psych::Nodes::Node]
+    # @param key [String, nil] whose value it is
+    # @return [String, nil]
+    def disallowed(node, key = nil)
+      case node
+      when Psych::Nodes::Scalar then wrong_value(node, key) if type_of(node)
+      when Psych::Nodes::Mapping
+        node.children.each_slice(2).lazy.filter_map { |name, value| wrong_key(name) || disallowed(value, name.respond_to?(:value) ? name.value : key) }.first
+      else node.children.to_a.lazy.filter_map { |child| disallowed(child, key) }.first
+      end
+    end
+
+    def wrong_key(node)
+      type = node.is_a?(Psych::Nodes::Scalar) && type_of(node) or return
+      "line #{node.start_line + 1}: a key must not be a #{type}; write #{unlike(node, type)}"
+    end
+
+    def wrong_value(node, key)
+      "line #{node.start_line + 1}: #{key || "a value"} must not be a #{type_of(node)}; write #{unlike(node, type_of(node))}"
+    end
+
+    # @return [String, nil] the class, of those that a file must not have
+    def type_of(node)
+      return if node.quoted || node.tag
+
+      type = Psych::ScalarScanner.new(Psych::ClassLoader.new).tokenize(node.value).class.name
+      type.downcase if %w[Symbol Date Time].include?(type)
+    end
+
+    def unlike(node, type)
+      type == "symbol" ? "#{node.value.delete_prefix(":")} without the leading colon, not #{node.value}" : "#{node.value} in quotes if it is a text"
     end
 
     def checked(path, settings)
@@ -115,7 +151,7 @@ module Seriatim
         raise UsageError, "#{path}: #{key} must be #{words}, not #{Validate.describe(value)}" unless rule === value # rubocop:disable Style/CaseEquality
       end
     end
-    private_class_method :set_active_job_queues, :parse, :checked
+    private_class_method :set_active_job_queues, :parse, :disallowed, :wrong_key, :wrong_value, :type_of, :unlike, :checked
   end
   private_constant :ConfigFile
 end
