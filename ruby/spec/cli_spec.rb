@@ -432,7 +432,7 @@ RSpec.describe "the command", limit: 400 do
     it "say so where Redis forbids to list the queues" do
       worker("Shell").perform_async([{ id: 1 }])
       as_limited_user("-scan") do |url|
-        expect(Command.run("stats", redis: url)).to match([/cannot list the queues \(name them\): .*NOPERM/, 3])
+        expect(Command.run("stats", redis: url)).to match([/cannot list the queues \(name them where the verb takes names\): .*NOPERM/, 3])
         expect(Command.run("stats", "Shell", redis: url)).to match([/^Shell +1/, 0])
       end
     end

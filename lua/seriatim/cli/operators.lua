@@ -163,7 +163,7 @@ local function all_queues()
   local names, err = metrics.queues()
   if not names then
     local refused = errors.is(err, "AUTH") or errors.is(err, "SERVER")
-    error(refused and errors.new(err.kind, "cannot list the queues (name them): " .. err.message) or err, 0)
+    error(refused and errors.new(err.kind, "cannot list the queues (name them where the verb takes names): " .. err.message) or err, 0)
   end
   table.sort(names)
   return names

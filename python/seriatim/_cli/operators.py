@@ -533,7 +533,7 @@ def all_queues() -> list[str]:
     try:
         return sorted(map(os.fsdecode, pool.ask(lambda connection: connection.queues())))
     except (AuthError, RedisError) as error:
-        raise type(error)(f"cannot list the queues (name them): {error}") from error
+        raise type(error)(f"cannot list the queues (name them where the verb takes names): {error}") from error
 
 
 # ---- output

@@ -116,7 +116,7 @@ module Seriatim
       def list_queues(connection)
         connection.queues
       rescue AuthError, RedisError => e
-        raise e.class, "cannot list the queues (name them): #{e.message}"
+        raise e.class, "cannot list the queues (name them where the verb takes names): #{e.message}"
       end
 
       def chosen(names) = names.map { |name| existing(name) }
