@@ -22,20 +22,44 @@
 #define MAX_DUMPS 64
 
 static const struct {
-    const char *name, *text;
+    const char *name, *text, *sha;
     size_t len;
 } scripts[] = {
-#define X(name, sha) {#name, srt_script_text_##name, sizeof srt_script_text_##name - 1},
+#define X(name, sha) {#name, srt_script_text_##name, sha, sizeof srt_script_text_##name - 1},
     SRT_SCRIPTS(X)
 #undef X
 };
 #define SCRIPTS (sizeof scripts / sizeof *scripts)
+
+static struct {
+    int is_loaded[SCRIPTS];
+    struct {
+        char what[64], digest[41];
+    } states[512]; /* of keys, as they are before a call */
+    size_t count;
+} known;
 
 static void digest(char out[41])
 {
     redisReply *reply = redis("DEBUG DIGEST");
     snprintf(out, 41, "%s", reply->str);
     freeReplyObject(reply);
+}
+
+/* What Redis, which takes a millisecond for it, says once is true of all calls that begin with the same keys. */
+static const char *digest_before(const char *what)
+{
+    size_t i = 0;
+    while (i < known.count && strcmp(known.states[i].what, what) != 0)
+        i++;
+    if (i == known.count) {
+        assert_true(i < sizeof known.states / sizeof *known.states);
+        assert_true(strlen(what) < sizeof known.states[i].what);
+        strcpy(known.states[i].what, what);
+        digest(known.states[i].digest);
+        known.count++;
+    }
+    return known.states[i].digest;
 }
 
 /* ---- Calls --------------------------------------------------------------------------------- */
@@ -118,14 +142,17 @@ size_t garbage_keys(char kind, const char *keys[GARBAGE_KEYS])
 
 redisReply *garbage_call(const char *name, char kind, const garbage_arguments *a)
 {
-    const char *argv[3 + GARBAGE_KEYS + MAX_ARGS] = {"EVAL"}, *keys[GARBAGE_KEYS];
-    size_t lens[3 + GARBAGE_KEYS + MAX_ARGS] = {4}, script = script_named(name), n = 3, i,
+    const char *argv[3 + GARBAGE_KEYS + MAX_ARGS] = {"EVALSHA"}, *keys[GARBAGE_KEYS];
+    size_t lens[3 + GARBAGE_KEYS + MAX_ARGS] = {7}, script = script_named(name), n = 3, i,
                                    count = garbage_keys(kind, keys);
     char digits[8];
     redisReply *reply;
     snprintf(digits, sizeof digits, "%d", (int)count);
-    argv[1] = scripts[script].text;
-    lens[1] = scripts[script].len;
+    if (!known.is_loaded[script])
+        freeReplyObject(redis("SCRIPT LOAD %b", scripts[script].text, scripts[script].len));
+    known.is_loaded[script] = 1;
+    argv[1] = scripts[script].sha;
+    lens[1] = strlen(argv[1]);
     argv[2] = digits;
     lens[2] = strlen(digits);
     for (i = 0; i < count; i++, n++) {
@@ -362,10 +389,10 @@ int garbage_broken; /* errors that changed something */
 /* Calls; an error must not have changed anything. Returns whether it was an error. */
 int garbage_refuses_cleanly(const struct call *c, const garbage_arguments *a, const char *what)
 {
-    char before[41], after[41], text[2048] = "";
+    const char *before = digest_before(what);
+    char after[41], text[2048] = "";
     redisReply *reply;
     int failed;
-    digest(before);
     reply = garbage_call(c->name, c->keys, a);
     failed = reply->type == REDIS_REPLY_ERROR;
     if (failed)
@@ -383,6 +410,7 @@ int garbage_start(void **state)
 {
     if (start_server(state) != 0)
         return -1;
+    memset(&known, 0, sizeof known);
     build_shard();
     return 0;
 }

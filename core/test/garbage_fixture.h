@@ -31,7 +31,10 @@ redisReply *garbage_call(const char *name, char kind, const garbage_arguments *a
 void garbage_restore(void);
 /* The arguments of one of `calls`; garbage_free frees them. */
 void garbage_plausible(garbage_arguments *a, const struct call *c);
-/* Calls; an error must not have changed anything. Returns whether it was an error. */
+/*
+ * Calls; an error must not have changed anything. what: how the keys are, in the same words if they are the same.
+ * Returns whether it was an error.
+ */
 int garbage_refuses_cleanly(const struct call *c, const garbage_arguments *a, const char *what);
 
 #endif

@@ -17,11 +17,12 @@
 
 #define PREFIX GARBAGE_PREFIX
 
+static const char *const types[] = {"string", "hash", "zset", "list", "set"};
+
 /* 0: it has this type. */
 static int make_wrong(const char *key, int with)
 {
     static const char *const forms[] = {"SET %s wrong", "HSET %s a b", "ZADD %s 1 a", "RPUSH %s a", "SADD %s a"};
-    static const char *const types[] = {"string", "hash", "zset", "list", "set"};
     redisReply *type = redis("TYPE %s", key);
     int same = strcmp(type->str, types[with]) == 0;
     freeReplyObject(type);
@@ -34,12 +35,14 @@ static int make_wrong(const char *key, int with)
 static int refuses_type(const struct call *c, const char *key, int with)
 {
     garbage_arguments a;
+    char what[64];
     int failed;
     garbage_restore();
     if (!make_wrong(key, with))
         return 0;
     garbage_plausible(&a, c);
-    failed = garbage_refuses_cleanly(c, &a, key);
+    snprintf(what, sizeof what, "%s is a %s", key, types[with]);
+    failed = garbage_refuses_cleanly(c, &a, what);
     garbage_free(&a);
     return failed;
 }
@@ -144,14 +147,15 @@ static void test_f10_stray_keys_of_payloads(void **state)
     garbage_broken = 0;
     for (i = 0; i < CALLS; i++) {
         for (k = 0; garbage_is_of_shard(calls[i].keys) && k < 36; k++) {
-            char key[64];
+            char key[48], what[64];
             garbage_arguments a;
             snprintf(key, sizeof key, PREFIX "%s:%s", kinds[k % 6], ids[k / 6]);
+            snprintf(what, sizeof what, "%s is stray", key);
             garbage_restore();
             freeReplyObject(redis("DEL %s", key));
             freeReplyObject(redis("SET %s stray", key));
             garbage_plausible(&a, &calls[i]);
-            errors += garbage_refuses_cleanly(&calls[i], &a, key);
+            errors += garbage_refuses_cleanly(&calls[i], &a, what);
             garbage_free(&a);
         }
     }
