@@ -162,16 +162,13 @@ static void test_an_id_that_unites_is_once_among_the_hottest(void **state)
     (void)state;
     open_browser();
     push_text("Q", "run", "x", 0);
+    w = start_worker("Q", 3);
+    w.held = take_one(&w); /* its owner would unite an id that it finds so, so the id comes behind it */
     for (i = 0; i < 2; i++) {
         push_text("Q", "more", i ? "b" : "a", 1000);
         push_text("Q", "u", i ? "b" : "a", 1000);
     }
     push_uniting("u");
-    get("/api/v1/queues/Q/hottest");
-    shows("\"ids\":[{\"id\":\"u\",\"payloads\":4,\"shard\":0},{\"id\":\"more\",\"payloads\":2,\"shard\":0},"
-          "{\"id\":\"run\",\"payloads\":1,\"shard\":0}]");
-    w = start_worker("Q", 3);
-    w.held = take_one(&w);
     get("/api/v1/queues/Q/hottest");
     shows("\"ids\":[{\"id\":\"u\",\"payloads\":4,\"shard\":0},{\"id\":\"more\",\"payloads\":2,\"shard\":0}]");
     REDIS("HSET seriatim:{Q/0}:running u 2m0"); /* what ran was deleted: only what came meanwhile comes back */
