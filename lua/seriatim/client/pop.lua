@@ -325,7 +325,8 @@ end
 ---@field weights table<string|seriatim.Worker, integer>?  of each queue, 1 to 1,000,000: the queues take turns by their weights, and an
 ---empty one loses its turn. nil: an id of the first queue that has one
 
----Takes an id that is due from the first queue that has one, in their order. Nobody else runs this id until the delivery has ended or its time is over.
+---Takes an id that is due from the first queue that has one.
+---Nobody else runs this id until the delivery has ended or its time is over.
 ---Payloads that cannot be read go to the morgue. Raises misuse before anything is sent.
 ---@param queues string|seriatim.Worker|(string|seriatim.Worker)[]  a queue or up to 1000, no queue twice
 ---@param options seriatim.PopOptions?
