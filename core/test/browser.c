@@ -280,6 +280,13 @@ seriatim_delivery *take_one(const worker *w)
     return NULL;
 }
 
+worker hold_one(const char *name, int64_t retries)
+{
+    worker w = start_worker(name, retries);
+    w.held = take_one(&w);
+    return w;
+}
+
 void fail_one(const worker *w, const char *error, double retry_in)
 {
     seriatim_delivery *d = take_one(w);

@@ -58,6 +58,8 @@ typedef struct worker {
 
 worker start_worker(const char *name, int64_t retries);
 seriatim_delivery *take_one(const worker *w);
+/* Starts a worker, which takes a job and keeps it until stop_worker. */
+worker hold_one(const char *name, int64_t retries);
 /* Runs one id, which fails with this error; "NUMBER" in it becomes a number. */
 void fail_one(const worker *w, const char *error, double retry_in);
 void stop_worker(worker *w);

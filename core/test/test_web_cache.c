@@ -153,8 +153,7 @@ static void test_idle_queues_are_measured_without_a_script(void **state)
     shows("\"delayed\":1,\"enqueued\":13,");
     shows("\"scheduled\":2,");
     assert_int_equal(calls_of("evalsha") - before, 2); /* the nodes, and who measures */
-    w = start_worker("Q", 5);
-    w.held = take_one(&w);
+    w = hold_one("Q", 5);
     get_first("/api/web/dashboard");
     assert_null(strstr(browser.text, "\"busy\":0,"));
     shows("\"dead\":0,\"delayed\":1,");

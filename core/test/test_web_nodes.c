@@ -26,8 +26,7 @@ static void test_a_working_queue_shows_its_runs_and_nodes(void **state)
     (void)state;
     open_browser();
     push_text("Q", "run", "secret payload", 0);
-    w = start_worker("Q", 3);
-    w.held = take_one(&w);
+    w = hold_one("Q", 3);
     get("/api/v1/queues/Q");
     shows("\"name\":\"Q\"");
     shows("\"owner_alive\":true");
@@ -90,8 +89,7 @@ static void test_an_id_that_unites_is_shown_as_waiting(void **state)
     (void)state;
     open_browser();
     push_text("Q", "run", "x", 0);
-    w = start_worker("Q", 3);
-    w.held = take_one(&w);
+    w = hold_one("Q", 3);
     push_uniting("u");
     get("/api/v1/running?limit=1");
     shows("\"more\":false");
@@ -134,8 +132,7 @@ static void test_the_hottest_ids_are_those_of_waiting_payloads(void **state)
         push_text("Q", "aside", payload, 1000);
     }
     assert_int_equal(ask("POST", "/api/web/Q/park", "{\"ids\":[\"aside\"]}"), 200);
-    w = start_worker("Q", 3);
-    w.held = take_one(&w);
+    w = hold_one("Q", 3);
     for (i = 0; i < 3; i++) {
         snprintf(payload, sizeof payload, "%d", i);
         push_text("Q", "run", payload, 0);
@@ -162,8 +159,7 @@ static void test_an_id_that_unites_is_once_among_the_hottest(void **state)
     (void)state;
     open_browser();
     push_text("Q", "run", "x", 0);
-    w = start_worker("Q", 3);
-    w.held = take_one(&w); /* its owner would unite an id that it finds so, so the id comes behind it */
+    w = hold_one("Q", 3); /* its owner would unite an id that it finds so, so the id comes behind it */
     for (i = 0; i < 2; i++) {
         push_text("Q", "more", i ? "b" : "a", 1000);
         push_text("Q", "u", i ? "b" : "a", 1000);
@@ -231,8 +227,7 @@ static void test_a_node_shows_memory_and_clock_skew(void **state)
     (void)state;
     open_browser();
     push_text("Q", "1", "x", 0);
-    w = start_worker("Q", 3);
-    w.held = take_one(&w);
+    w = hold_one("Q", 3);
     seriatim_runner_quiet(w.runner); /* beats at once */
     get_nodes("\"state\":\"quiet\"");
     /* One machine, one clock; but a beat that was held up tells a wrong time. */
@@ -292,8 +287,7 @@ static void test_a_node_is_quieted_and_stopped(void **state)
     (void)state;
     open_browser();
     push_text("Q", "run", "x", 0);
-    w = start_worker("Q", 3);
-    w.held = take_one(&w);
+    w = hold_one("Q", 3);
     get("/api/v1/nodes");
     name = strstr(browser.text, "node-");
     assert_non_null(name);

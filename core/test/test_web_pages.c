@@ -151,8 +151,7 @@ static worker claimant;
 
 static void claim_1(void)
 {
-    claimant = start_worker("Q", 0);
-    claimant.held = take_one(&claimant);
+    claimant = hold_one("Q", 0);
 }
 
 static void test_a_page_whose_ids_were_all_claimed_before_they_were_read_has_a_cursor(void **state)
