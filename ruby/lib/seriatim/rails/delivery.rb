@@ -90,9 +90,8 @@ module Seriatim
 
       # Passes the context with the error: outside of the reloader nothing clears one that is set.
       def report_rest(worker, batch, error)
-        undecided = batch.ids.reject { |id| batch.outcome(id) }
-        ids = undecided.empty? ? batch.ids : undecided
-        errors&.report(error, handled: false, context: context(worker, ids, batch.retry_count(ids.first)), **@source)
+        ids = undecided(batch)
+        report(worker, batch, ids.empty? ? batch.ids : ids, error)
       end
 
       # What leaves it is reported with the context that is set then.
@@ -100,7 +99,7 @@ module Seriatim
         error_context(worker, batch, batch.ids)
         yield
       rescue Exception # rubocop:disable Lint/RescueException
-        error_context(worker, batch, batch.ids.reject { |id| batch.outcome(id) })
+        error_context(worker, batch, undecided(batch))
         raise
       end
 
@@ -117,6 +116,13 @@ module Seriatim
         errors&.set_context(**context(worker, ids, batch.retry_count(ids.first))) unless ids.empty?
       end
 
+      def report(worker, batch, ids, error)
+        errors&.report(error, handled: false, context: context(worker, ids, batch.retry_count(ids.first)), **@source)
+      end
+
+      # The ids of which the run has not said what became of them.
+      def undecided(batch) = batch.ids.reject { |id| batch.outcome(id) }
+
       # id and retry_count are those of the first.
       def context(worker, ids, retry_count) = { queue: worker.queue_name, id: ids.first, ids: ids, retry_count: retry_count }
 
@@ -124,7 +130,7 @@ module Seriatim
       def report_failures(worker, batch)
         batch.ids.each do |id|
           error = batch.outcome(id)
-          errors&.report(error, handled: false, context: context(worker, [id], batch.retry_count(id)), **@source) if error.is_a?(Exception)
+          report(worker, batch, [id], error) if error.is_a?(Exception)
         end
       end
 
