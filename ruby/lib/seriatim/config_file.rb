@@ -114,20 +114,18 @@ module Seriatim
     # @return [String, nil]
     def disallowed(node, key = nil)
       case node
-      when Psych::Nodes::Scalar then wrong_value(node, key) if type_of(node)
+      when Psych::Nodes::Scalar then wrong(node, key || "a value")
       when Psych::Nodes::Mapping
-        node.children.each_slice(2).lazy.filter_map { |name, value| wrong_key(name) || disallowed(value, name.respond_to?(:value) ? name.value : key) }.first
+        node.children.each_slice(2).lazy.filter_map do |name, value|
+          name.is_a?(Psych::Nodes::Scalar) ? wrong(name, "a key") || disallowed(value, name.value) : disallowed(value, key)
+        end.first
       else node.children.to_a.lazy.filter_map { |child| disallowed(child, key) }.first
       end
     end
 
-    def wrong_key(node)
-      type = node.is_a?(Psych::Nodes::Scalar) && type_of(node) or return
-      "line #{node.start_line + 1}: a key must not be a #{type}; write #{unlike(node, type)}"
-    end
-
-    def wrong_value(node, key)
-      "line #{node.start_line + 1}: #{key || "a value"} must not be a #{type_of(node)}; write #{unlike(node, type_of(node))}"
+    def wrong(node, what)
+      type = type_of(node) or return
+      "line #{node.start_line + 1}: #{what} must not be a #{type}; write #{unlike(node, type)}"
     end
 
     # @return [String, nil] the class, of those that a file must not have
@@ -151,7 +149,7 @@ module Seriatim
         raise UsageError, "#{path}: #{key} must be #{words}, not #{Validate.describe(value)}" unless rule === value # rubocop:disable Style/CaseEquality
       end
     end
-    private_class_method :set_active_job_queues, :parse, :disallowed, :wrong_key, :wrong_value, :type_of, :unlike, :checked
+    private_class_method :set_active_job_queues, :parse, :disallowed, :wrong, :type_of, :unlike, :checked
   end
   private_constant :ConfigFile
 end
