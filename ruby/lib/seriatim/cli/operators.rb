@@ -478,7 +478,7 @@ module Seriatim
         return chosen(names) unless names.empty?
 
         broken = strays.filter_map { |finding| finding[:id].b if finding[:kind] == "layout" }
-        all_queues.reject { |name| broken.include?(name.b) }.map { |name| existing(name) }
+        chosen(all_queues.reject { |name| broken.include?(name.b) })
       end
 
       def say_findings(results, strays)
