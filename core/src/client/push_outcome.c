@@ -74,13 +74,13 @@ static int push_fail_unwritten(seriatim_client *c)
     const srt_queue *queue = c->registry.queues[c->queue];
     srt_push *p = c->push;
     char what[128], why[sizeof c->error.message];
-    int status = c->error.status;
-    if (status == SERIATIM_FULL && queue->generation == 0 && p->failed_jobs + p->pending_jobs == p->job_count)
+    int status = c->error.status, is_none_written = p->failed_jobs + p->pending_jobs == p->job_count;
+    if (status == SERIATIM_FULL && queue->generation == 0 && is_none_written)
         return srt_fail(&c->error, status, "%s: nothing was pushed to queue \"%.*s\", which cannot be created",
                         seriatim_status_text(status), (int)queue->name.len, queue->name.data);
     memcpy(why, c->error.message, sizeof why);
     /* Jobs are counted: of a chunk that counts as unwritten, a shard may have taken the first jobs. */
-    if ((p->failed_jobs + p->pending_jobs == p->job_count && status != SERIATIM_FULL) || status == SERIATIM_PROTOCOL ||
+    if ((is_none_written && status != SERIATIM_FULL) || status == SERIATIM_PROTOCOL ||
         status == SERIATIM_UNKNOWN_OUTCOME)
         return status; /* nothing was written, or nobody can say what */
     push_describe(p, p->failed_chunks + p->pending_chunks, p->failed_jobs + p->pending_jobs, what, sizeof what);
