@@ -59,15 +59,21 @@ static seriatim_text text_of(const char *words)
     return text;
 }
 
-/* A push with this word of on_waiting. */
-static void push_by(const fake_fixture *f, const char *word, const char *id, double delay, int64_t now)
+static seriatim_job job_with(const char *id, const char *payload)
 {
     seriatim_job job;
     seriatim_job_init(&job);
     job.id = id;
     job.id_len = strlen(id);
-    job.payload = "1";
-    job.payload_len = 1;
+    job.payload = payload;
+    job.payload_len = strlen(payload);
+    return job;
+}
+
+/* A push with this word of on_waiting. */
+static void push_by(const fake_fixture *f, const char *word, const char *id, double delay, int64_t now)
+{
+    seriatim_job job = job_with(id, "1");
     job.on_waiting = word;
     if (delay > 0)
         job.when = SERIATIM_DELAY, job.time = delay;
@@ -78,13 +84,8 @@ static void push_by(const fake_fixture *f, const char *word, const char *id, dou
 
 static int push_job(const fake_fixture *f, const char *id, const char *payload, double deliver_in)
 {
-    seriatim_job job;
+    seriatim_job job = job_with(id, payload);
     int status = seriatim_push_begin(f->client, f->queue);
-    seriatim_job_init(&job);
-    job.id = id;
-    job.id_len = strlen(id);
-    job.payload = payload;
-    job.payload_len = strlen(payload);
     if (deliver_in > 0)
         job.deliver_when = SERIATIM_DELAY, job.deliver_time = deliver_in;
     if (status == SERIATIM_OK)
@@ -402,16 +403,10 @@ static void test_r_handle_4_a_payload_that_runs_has_the_handle_that_its_push_ans
 {
     fake_fixture f = open_fake("list", "bury");
     seriatim_text pushed[2], queue = text_of("Q");
-    unsigned shard;
     size_t count, i;
     (void)state;
     for (i = 0; i < 2; i++) {
-        seriatim_job job;
-        seriatim_job_init(&job);
-        job.id = "some id";
-        job.id_len = 7;
-        job.payload = i ? "2" : "1";
-        job.payload_len = 1;
+        seriatim_job job = job_with("some id", i ? "2" : "1");
         job.has_score = (int)i;
         job.score = 3e9;
         assert_int_equal(seriatim_push_begin(f.client, f.queue), SERIATIM_OK);
@@ -421,7 +416,7 @@ static void test_r_handle_4_a_payload_that_runs_has_the_handle_that_its_push_ans
         pushed[i] = *seriatim_push_handles(f.client, &count);
         pushed[i].data = strndup(pushed[i].data, pushed[i].len);
     }
-    assert_int_equal(srt_fake_take(f.fake, f.queue, 1, NOW + HOUR, &shard, &count), SERIATIM_OK);
+    assert_int_equal(take(&f, NOW + HOUR), 1);
     assert_int_equal(srt_fake_taken(f.fake, 0)->payload_count, 2);
     for (i = 0; i < 2; i++) {
         char handle[64];

@@ -18,6 +18,7 @@
 
 typedef struct told {
     int of_shards, of_heartbeats, over; /* warnings */
+    int of_memory, connected;           /* events of Redis that is out of memory, or connected */
     long long kept;                     /* refusals that were not told one by one, as the last of `over` says */
 } told;
 
@@ -30,6 +31,8 @@ static void listen_to(seriatim_runner *runner, told *t, double during)
         seriatim_runner_pulse(runner);
         while (seriatim_runner_event(runner, &event) == SERIATIM_OK) {
             t->of_shards += event.kind == SERIATIM_EVENT_WARNING && strncmp(event.text, "shard ", 6) == 0;
+            t->of_memory += strstr(event.text, "Redis is out of memory") != NULL;
+            t->connected += event.kind == SERIATIM_EVENT_LINK && event.number == 1;
             t->of_heartbeats += event.kind == SERIATIM_EVENT_WARNING && strncmp(event.text, "Redis answers", 13) == 0;
             if (event.kind == SERIATIM_EVENT_WARNING &&
                 strncmp(event.text, "Redis does not refuse requests", 30) == 0) {
@@ -68,7 +71,7 @@ static void test_shards_that_lack_a_right_are_told_of_once(void **state)
     char everybody[sizeof team_url];
     journal j;
     team a;
-    told t = {0, 0, 0, 0};
+    told t = {0, 0, 0, 0, 0, 0};
     size_t queue;
     seriatim_link *link = connect_link(&q, &queue);
     (void)state;
@@ -114,34 +117,19 @@ static void test_a_queue_that_a_full_redis_refuses_at_the_start_is_told_of_once(
 {
     seriatim_queue_settings q = queue_named("full", SHARDS);
     seriatim_runner *runner;
-    seriatim_event event;
+    told t = {0, 0, 0, 0, 0, 0};
     char answer[64];
-    int refused = 0, connected = 0;
-    double until;
     (void)state;
     ask_cli("config set maxmemory 1", answer, sizeof answer);
     runner = runner_start("full1", 10000, &q, 1);
-    for (until = seconds() + 60; seconds() < until && !connected; pause_ms(5)) {
-        seriatim_runner_pulse(runner);
-        while (seriatim_runner_event(runner, &event) == SERIATIM_OK) {
-            refused += strstr(event.text, "Redis is out of memory") != NULL;
-            connected += event.kind == SERIATIM_EVENT_LINK && event.number == 1;
-            if (refused == 1)
-                until = seconds() + 4;
-        }
-    }
-    assert_int_equal(refused, 2);
-    assert_int_equal(connected, 0);
+    listen_until(runner, &t, &t.of_memory);
+    listen_to(runner, &t, 4);
+    assert_int_equal(t.of_memory, 2);
+    assert_int_equal(t.connected, 0);
     ask_cli("config set maxmemory 0", answer, sizeof answer);
-    for (until = seconds() + 60; seconds() < until && !connected; pause_ms(5)) {
-        seriatim_runner_pulse(runner);
-        while (seriatim_runner_event(runner, &event) == SERIATIM_OK) {
-            refused += strstr(event.text, "Redis is out of memory") != NULL;
-            connected += event.kind == SERIATIM_EVENT_LINK && event.number == 1;
-        }
-    }
-    assert_int_equal(refused, 2);
-    assert_int_equal(connected, 1);
+    listen_until(runner, &t, &t.connected);
+    assert_int_equal(t.of_memory, 2);
+    assert_int_equal(t.connected, 1);
     seriatim_runner_free(runner);
 }
 
