@@ -507,10 +507,8 @@ static int link_drive(lua_State *L)
         link_run_hook(L, self, hook);
         status = seriatim_link_step(self->link);
     }
-    if (status == SERIATIM_AGAIN && (status = seriatim_link_step(self->link)) == SERIATIM_AGAIN) {
-        status = srt_client_give_up(self->client, SERIATIM_TIMEOUT, "no answer from Redis in time");
-        seriatim_link_reset(self->link);
-    }
+    if (status == SERIATIM_AGAIN && (status = seriatim_link_step(self->link)) == SERIATIM_AGAIN)
+        status = srt_link_expire(self->link);
     return slu_link_result(L, self, status);
 }
 

@@ -101,8 +101,8 @@ static int link_drive(spy_link *self, int64_t deadline_ms, int *status)
         if (*status != SERIATIM_AGAIN)
             return 0;
         if (spy_left_ms(deadline_ms) == 0) {
-            spy_raise(spy_state_of((PyObject *)self), SERIATIM_TIMEOUT, "no answer from Redis in time");
-            return -1;
+            *status = srt_link_expire(self->link);
+            return 0;
         }
         if (link_wait(self, deadline_ms) < 0)
             return -1;
@@ -164,6 +164,16 @@ static PyObject *link_step_method(PyObject *object, PyObject *ignored)
     status = link_step(self);
     self->busy = 0;
     return PyBool_FromLong(status != SERIATIM_AGAIN);
+}
+
+static PyObject *link_expire(PyObject *object, PyObject *ignored)
+{
+    seriatim_link *link = link_idle((spy_link *)object);
+    (void)ignored;
+    if (!link)
+        return NULL;
+    srt_link_expire(link);
+    Py_RETURN_NONE;
 }
 
 static PyObject *link_result_method(PyObject *object, PyObject *ignored)
@@ -543,6 +553,7 @@ static PyMethodDef link_methods[] = {
     {"change", spy_link_change, METH_NOARGS, NULL},
     {"drive", FAST(link_drive_method), METH_FASTCALL | METH_KEYWORDS, NULL},
     {"step", link_step_method, METH_NOARGS, NULL},
+    {"expire", link_expire, METH_NOARGS, NULL},
     {"may_resolve", link_may_resolve, METH_NOARGS, NULL},
     {"result", link_result_method, METH_NOARGS, NULL},
     {"fileno", link_fileno, METH_NOARGS, NULL},

@@ -22,6 +22,7 @@
 #include <unistd.h>
 
 #include "redis_process.h"
+#include "seriatim/binding/client.h"
 #include "io/link.h"
 #include "link_fixture.h"
 
@@ -288,6 +289,25 @@ static void test_f15_a_read_only_redis_is_waited_for(void **state)
     seriatim_link_free(link);
 }
 
+/* A host has a limit of its own: the error says what Redis answered, and the link can be used again. */
+static void test_an_operation_that_the_host_gives_up_names_the_cause(void **state)
+{
+    redis_process *s = *state;
+    seriatim_link *link = link_to_queue(s->url, "given_up", 1, "list");
+    double end;
+    link_push_jobs(link, "x", 0, 10, 10);
+    ask_redis(s, "REPLICAOF 127.0.0.1 1");
+    link_begin_jobs(link, "x", 10, 10, 20);
+    for (end = wall_clock_ms() + 300; wall_clock_ms() < end; nap(10))
+        assert_int_equal(seriatim_link_step(link), SERIATIM_AGAIN);
+    assert_int_not_equal(srt_link_expire(link), SERIATIM_AGAIN);
+    assert_non_null(strstr(link_message(link), "READONLY"));
+    ask_redis(s, "REPLICAOF NO ONE");
+    link_push_jobs(link, "x", 20, 10, 20);
+    assert_int_equal(waiting_payloads(s, "given_up", 1), 20);
+    seriatim_link_free(link);
+}
+
 static void test_f4_a_frozen_redis_leaves_the_outcome_unknown(void **state)
 {
     redis_process *s = *state;
@@ -501,6 +521,7 @@ int main(void)
         cmocka_unit_test(test_f7_a_full_redis_refuses_pushes),
         cmocka_unit_test(test_f7_a_full_redis_refuses_a_new_queue),
         cmocka_unit_test(test_f15_a_read_only_redis_is_waited_for),
+        cmocka_unit_test(test_an_operation_that_the_host_gives_up_names_the_cause),
         cmocka_unit_test(test_f4_a_frozen_redis_leaves_the_outcome_unknown),
         cmocka_unit_test(test_f5_a_killed_redis_leaves_a_push_that_was_not_sent),
         cmocka_unit_test(test_f16_f18_a_silent_connection_is_replaced),

@@ -236,6 +236,8 @@ class Link:
         """Waits for the end of what was begun, without the GIL; returns its result or raises its failure."""
     def step(self) -> bool:
         """Goes on without waiting; True when what was begun has ended, well or not."""
+    def expire(self) -> None:
+        """Ends what was begun and has not ended yet, because the caller's time for it is over; the result raises the cause."""
     def may_resolve(self) -> bool:
         """May the next step ask the resolver, which blocks? Then step elsewhere than on an event loop."""
     def result(self) -> Any:

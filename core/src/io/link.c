@@ -221,18 +221,11 @@ static int link_lacks_one(const seriatim_link *link)
     return cl->many && cl->map == SRT_MAP_NONE;
 }
 
-static void link_check_limits(seriatim_link *link)
+int srt_link_expire(seriatim_link *link)
 {
-    srt_cluster *cl = &link->client->cluster;
+    const srt_cluster *cl = &link->client->cluster;
     link_way *first = srt_link_first_way(link);
     seriatim_error why;
-    int64_t now = srt_clock_ms();
-    size_t i;
-    for (i = 0; i < cl->peer_count; i++)
-        if (cl->peers[i]->io)
-            link_check_silence(link, cl->peers[i]->io, now);
-    if (now < link_deadline_ms(link))
-        return;
     if (!link_lacks_one(link))
         srt_error_clear(&link->last);
     why = link->last.status == SERIATIM_OK && cl->many ? cl->last : link->last;
@@ -247,6 +240,19 @@ static void link_check_limits(seriatim_link *link)
             srt_connect_error(&why, SERIATIM_TIMEOUT, link->text.data, "timed out", link->from.data);
     }
     srt_link_give_up(link, &why);
+    return srt_client_status(link->client);
+}
+
+static void link_check_limits(seriatim_link *link)
+{
+    const srt_cluster *cl = &link->client->cluster;
+    int64_t now = srt_clock_ms();
+    size_t i;
+    for (i = 0; i < cl->peer_count; i++)
+        if (cl->peers[i]->io)
+            link_check_silence(link, cl->peers[i]->io, now);
+    if (now >= link_deadline_ms(link))
+        srt_link_expire(link);
 }
 
 /*

@@ -13,7 +13,7 @@ from contextlib import suppress
 from typing import Any, TypedDict, Union
 
 from .. import _native
-from .._errors import Error, Invalid, TimeoutError
+from .._errors import Error, Invalid
 from .._types import Finding, Metrics, Node
 from .threads import own
 
@@ -302,8 +302,8 @@ class Connection:
         deadline = math.inf if limit is None else loop.time() + limit
         while not await self._step():
             if loop.time() >= deadline:
-                self.reset()
-                raise TimeoutError("no answer from Redis in time")
+                self._link.expire()
+                break
             await self._ready(loop, deadline)
             for _ in range(turns):
                 await asyncio.sleep(0)

@@ -69,7 +69,6 @@ typedef struct link_drive {
     int64_t deadline_ms; /* monotonic; 0: as long as the core allows */
     int status;
     int done;
-    int late; /* the deadline passed */
 } link_drive;
 
 static void *link_step_unlocked(void *arg)
@@ -112,9 +111,10 @@ static VALUE link_drive_body(VALUE arg)
         link_step(drive);
         if (drive->status != SERIATIM_AGAIN)
             break;
-        drive->late = drive->deadline_ms && srt_clock_ms() >= drive->deadline_ms;
-        if (drive->late)
-            return Qnil;
+        if (drive->deadline_ms && srt_clock_ms() >= drive->deadline_ms) {
+            drive->status = srt_link_expire(link);
+            break;
+        }
         srb_wait(seriatim_link_fd(link), seriatim_link_wants(link), link_patience_ms(drive));
     }
     drive->done = 1;
@@ -144,8 +144,7 @@ void srb_link_check(srb_link *box, int status)
     srb_raise(status, error && error->message[0] ? error->message : seriatim_status_text(status));
 }
 
-/* Its status; whether the limit was reached first. */
-static int link_drive_run(srb_link *box, VALUE limit, int *late)
+int srb_link_run(srb_link *box, VALUE limit)
 {
     link_drive drive = {0};
     drive.box = box;
@@ -153,22 +152,7 @@ static int link_drive_run(srb_link *box, VALUE limit, int *late)
         drive.deadline_ms = srt_clock_ms() + (int64_t)(NUM2DBL(limit) * 1000.0);
     box->busy = 1;
     rb_ensure(link_drive_body, (VALUE)&drive, link_drive_ensure, (VALUE)&drive);
-    *late = drive.late;
-    return drive.late ? SERIATIM_TIMEOUT : drive.status;
-}
-
-int srb_link_try(srb_link *box, VALUE limit)
-{
-    int late;
-    return link_drive_run(box, limit, &late);
-}
-
-int srb_link_run(srb_link *box, VALUE limit)
-{
-    int late, status = link_drive_run(box, limit, &late);
-    if (late)
-        srb_raise(SERIATIM_TIMEOUT, "no answer from Redis in time");
-    return status;
+    return drive.status;
 }
 
 void srb_link_drive(srb_link *box, VALUE limit)

@@ -19,8 +19,6 @@ VALUE srb_link_handles(const seriatim_client *client);
 void srb_link_check(srb_link *box, int status);
 /* Drives what was begun to its end, at most `limit` seconds (nil: as long as the core allows); gives its status. */
 int srb_link_run(srb_link *box, VALUE limit);
-/* The same; a limit that was reached is SERIATIM_TIMEOUT instead of a raise. */
-int srb_link_try(srb_link *box, VALUE limit);
 /* The same; raises its failure. */
 void srb_link_drive(srb_link *box, VALUE limit);
 

@@ -267,7 +267,7 @@ static VALUE web_run(VALUE arg)
     VALUE answer = Qnil;
     while (NIL_P(answer)) {
         if (exchange->status == SERIATIM_OK)
-            exchange->status = srb_link_try(exchange->box, exchange->seconds);
+            exchange->status = srb_link_run(exchange->box, exchange->seconds);
         answer = web_answer(exchange->box, exchange->status, exchange->redact, exchange->load_error);
     }
     return answer;
