@@ -238,12 +238,12 @@ function Server:stop(timeout, wait)
   local unfinished = self.runner:unfinished()
   if not clean then
     self.runner:abandon()
-    self:await(2, function()
+    self:await(3, function() -- which it is after 2 s, whether Redis answers or not
       return self.runner:stopped()
     end, wait)
   end
   self:close()
-  log.info("stop", clean and "stopped" or ("stopped; what still ran after %g s was handed back: %s"):format(timeout, unfinished))
+  log.info("stop", clean and "stopped" or ("stopped; what still ran after %g s: %s"):format(timeout, unfinished))
   return clean
 end
 

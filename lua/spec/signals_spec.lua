@@ -48,10 +48,10 @@ end }
 local ACT_WITHIN = 45000 -- milliseconds: what is less than 50 on a quiet machine, 60000 where it waits for the job
 
 describe("signals", function()
-  local shell
+  local redis, shell
 
-  command.use({ setup = setup, before_each = before_each, after_each = after_each, teardown = teardown }, APP, function(_, made)
-    shell = made
+  command.use({ setup = setup, before_each = before_each, after_each = after_each, teardown = teardown }, APP, function(server, made)
+    redis, shell = server, made
   end)
 
   local function queue()
@@ -127,6 +127,16 @@ describe("signals", function()
     assert.same({ 0, 1 }, { figures.busy, figures.processed })
   end)
 
+  it("F21, R-SIGNAL-2: a stop warns that Redis does not answer", function()
+    local server = serve("sleep", 1, 30, "-t", "0.5")
+    redis:signal "STOP"
+    local code = server:stop()
+    redis:signal "CONT"
+    assert.equal(0, code)
+    assert.matches("WARN [^\n]* warning Redis did not answer before the end", server:log())
+    assert.matches("what still ran after %S+ s: 1 id: %S+ 1\n", server:log())
+  end)
+
   for _, kind in ipairs { "sleep", "spin", "hold" } do
     it("F21, R-SIGNAL-2: what still runs at the deadline is handed back: " .. kind, function()
       local server = serve(kind, 1, 30, "-t", "0.5")
@@ -134,7 +144,7 @@ describe("signals", function()
       assert.equal(0, server:stop(kind == "hold" and "TERM" or "INT"))
       local took = native.now_ms() - began
       assert(took > 400 and took < 25000, took)
-      assert.matches("handed back: 1 id: %S+ 1\n", server:log())
+      assert.matches("what still ran after %S+ s: 1 id: %S+ 1\n", server:log())
       assert.equal(-1, assert(queue().queries:fetch { 1 })[1].retry_count)
       assert.same({}, assert(queue().queries:processing_data()))
     end)
@@ -163,7 +173,7 @@ describe("signals", function()
     local server = serve("sleep", 1, 30, "-t", "0.5")
     assert.is_true(seriatim.stop_node(node().name))
     assert.equal(0, server:wait())
-    assert.matches("handed back", server:log())
+    assert.matches("what still ran", server:log())
     assert.equal(-1, assert(queue().queries:fetch { 1 })[1].retry_count)
   end)
 

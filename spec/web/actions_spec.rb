@@ -575,7 +575,7 @@ each_mount "the actions" do
     order["Stop", "Stop this node?", "#{name} was asked to stop."]
     browser.waited("its end") { !browser.there?(row(name)) }
     expect(spare.wait).to eq(0)
-    expect(spare.log).to match(/ quiet requested from the dashboard.* stop requested from the dashboard.* handed back/m)
+    expect(spare.log).to match(/ quiet requested from the dashboard.* stop requested from the dashboard.* what still ran/m)
     expect(Application.worker("Spare of #{queue}").queries.fetch([1])).to match([include(retry_count: -1)])
   end
 

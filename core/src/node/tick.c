@@ -47,10 +47,19 @@ static void node_poll(srt_node *n, int64_t now)
     }
 }
 
+static void node_give_up(srt_node *n)
+{
+    n->stopped = 1;
+    srt_node_tell(
+        n, SERIATIM_EVENT_WARNING, 0,
+        "Redis did not answer before the end: other servers get the shards of this one when its lease_time is "
+        "over, and run again the ids whose outcome is not known in Redis");
+}
+
 static void node_leave(srt_node *n, int64_t now)
 {
-    if (now >= n->give_up_at && n->give_up_at)
-        n->stopped = 1;
+    if (!n->stopped && now >= n->give_up_at && n->give_up_at)
+        node_give_up(n);
     if (!n->left && !n->heartbeat.in_flight &&
         (srt_node_drained(n) || (n->give_up_at && now >= n->give_up_at - NODE_FAREWELL_MS))) {
         if (!n->shard_count) { /* the layouts are not known: it has never sent a heartbeat, and sends none */

@@ -23,7 +23,7 @@ local STALLED = 2 -- looks of the guard after which the loop is said to be gone
 local STRIKES = 5 -- looks of the guard without a look of the supervisor's, or of a retired turn's: it is gone
 local BOOT_STRIKES = 60 -- while Redis is asked for the queues
 local REPEATED_MS = 60000 -- in this time one line of the log says why the loop does not begin
-local HANDED_BACK = 2 -- seconds for handing back what was abandoned
+local HANDED_BACK = 3 -- seconds for handing back what was abandoned; the node gives up after 2
 local RETIRED_END = 1 -- seconds for earlier turns to end their jobs
 
 ---@class seriatim.Loop
@@ -559,7 +559,7 @@ function Turn:stop()
   node_parts.log_events(loop.made.node)
   self:kill_all()
   loop:forget()
-  log.info("stop", clean and "stopped" or ("stopped; what still ran after %g s was handed back: %s"):format(timeout, unfinished))
+  log.info("stop", clean and "stopped" or ("stopped; what still ran after %g s: %s"):format(timeout, unfinished))
   if not clean then
     ngx.exit(ngx.OK) -- ends also the light threads that jobs had begun
   end

@@ -409,7 +409,7 @@ class Server:
         if not clean:
             self._abandon()
         self._close()
-        _log.info("stop", "stopped" if clean else f"stopped; what still ran after {timeout} s was handed back: {unfinished}")
+        _log.info("stop", "stopped" if clean else f"stopped; what still ran after {timeout} s: {unfinished}")
         self._clean = clean
         self._runner.close()
 
@@ -428,7 +428,7 @@ class Server:
         """What is on the event loop is cancelled; threads may end with the process."""
         self._abandoned = True
         self._runner.abandon()
-        self._await(2, self._runner.stopped)
+        self._await(3, self._runner.stopped)  # which it is after 2 s, whether Redis answers or not
         self._loop_thread.close(1)
 
     def _close(self) -> None:

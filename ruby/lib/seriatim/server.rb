@@ -388,7 +388,7 @@ module Seriatim
       unfinished = @runner.unfinished
       abandon unless clean
       close
-      Log.info("stop", clean ? "stopped" : "stopped; what still ran after #{timeout} s was handed back: #{unfinished}")
+      Log.info("stop", clean ? "stopped" : "stopped; what still ran after #{timeout} s: #{unfinished}")
       clean
     end
 
@@ -403,7 +403,7 @@ module Seriatim
     # The threads get a second to leave user code; the process may end with them in it.
     def abandon
       @runner.abandon
-      await(2) { @runner.stopped? }
+      await(3) { @runner.stopped? } # which it is after 2 s, whether Redis answers or not
       threads = @lock.synchronize { @threads.dup }
       threads.each(&:kill)
       await(1) { threads.none?(&:alive?) }

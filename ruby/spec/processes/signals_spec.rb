@@ -40,8 +40,21 @@ RSpec.describe "Signals" do
     expect(journal.ends).to eq([])
     expect(record("first")).to include(retry_count: -1)
     expect(record("first")).not_to include(:error)
-    expect(server.log).to match(/what still ran after 1(\.0)? s was handed back: 1 id: \S+ first$/)
+    expect(server.log).to match(/what still ran after 1(\.0)? s: 1 id: \S+ first$/)
+    expect(server.log).not_to include("Redis did not answer")
     expect(queue(:Signal).queries.processing_data).to eq([])
+  end
+
+  it "F21, R-SIGNAL-2: warn at the stop deadline that Redis does not answer, and exit 0" do
+    server = busy_server(30, "-t", "1")
+    Process.kill(:STOP, redis.pid)
+    begin
+      expect(server.stop(60)).to eq(0)
+    ensure
+      Process.kill(:CONT, redis.pid)
+    end
+    expect(server.log).to match(/^WARN .* warning Redis did not answer before the end/)
+    expect(server.log).to match(/what still ran after 1(\.0)? s: 1 id: \S+ first$/)
   end
 
   it "F20, R-SIGNAL-3: exit at once at a second INT, and another server runs the job within the lease time" do
@@ -121,7 +134,7 @@ RSpec.describe "Signals" do
     server = busy_server(nil, "-t", "1")
     expect(Seriatim.stop_node(node_of(server)[:name])).to be(true)
     expect(server.wait(60)).to eq(0)
-    expect(server.log).to include("handed back")
+    expect(server.log).to include("what still ran after 1.0 s: 1 id: ")
     expect(record("first")).to include(retry_count: -1)
   end
 
