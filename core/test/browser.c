@@ -26,21 +26,26 @@ seriatim_text text_of(const char *text)
     return t;
 }
 
-void open_browser(void)
+void browse_at(const char *url)
 {
     seriatim_error error;
     if (browser.link)
         seriatim_link_free(browser.link);
     memset(&browser, 0, sizeof browser);
-    REDIS("CONFIG SET maxmemory 0");
-    REDIS("FLUSHALL");
-    assert_int_equal(seriatim_link_new(NULL, server.url, &browser.link, &error), SERIATIM_OK);
+    assert_int_equal(seriatim_link_new(NULL, url, &browser.link, &error), SERIATIM_OK);
     browser.client = seriatim_link_client(browser.link);
     browser.hooks.context = &browser;
     browser.request.host = text_of("localhost:9292");
     browser.request.role = SERIATIM_WEB_ADMIN;
     browser.request.content_type = text_of("application/json");
     browser.request.sec_fetch_site = text_of("same-origin");
+}
+
+void open_browser(void)
+{
+    REDIS("CONFIG SET maxmemory 0");
+    REDIS("FLUSHALL");
+    browse_at(server.url);
 }
 
 void another_measures(void)

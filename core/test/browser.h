@@ -18,6 +18,9 @@ extern struct browser {
 } browser;
 
 seriatim_text text_of(const char *text);
+/* A new browser, which asks this Redis. */
+void browse_at(const char *url);
+/* The same of the server, which is empty. */
 void open_browser(void);
 /* Another process measures the queues for the next seconds, so looking at the dashboard writes nothing. */
 void another_measures(void);

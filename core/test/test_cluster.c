@@ -226,6 +226,23 @@ static void test_readonly_delays_the_request_and_doubts_the_map(void **state)
     delays("-READONLY You can't write against a read only replica.\r\n");
 }
 
+static void test_readonly_is_the_answer_to_a_dispensable_request_and_doubts_the_map(void **state)
+{
+    srt_request *r = cluster_get(LOW, 1);
+    (void)state;
+    r->dispensable = 1;
+    assert_int_equal(srt_cluster_send(&cl, r), SERIATIM_OK);
+    cluster_sends("A");
+    cluster_answers("A", "-NOREPLICAS Not enough good replicas to write.\r\n", 1);
+    assert_int_equal(cl.map, SRT_MAP_DOUBTED);
+    r = cluster_get(LOW, 2); /* it waits for all else */
+    r->dispensable = 1;
+    assert_int_equal(srt_cluster_send(&cl, r), SERIATIM_OK);
+    cluster_sends("A");
+    cluster_swallows("A", "-LOADING x\r\n");
+    assert_int_equal(cl.delayed.count, 1);
+}
+
 static void test_loading_delays_the_request_and_doubts_the_map(void **state)
 {
     (void)state;
@@ -417,6 +434,7 @@ int main(void)
         T(test_later_requests_overtake_only_one_that_is_delayed),
         T(test_clusterdown_delays_the_request_and_doubts_the_map),
         T(test_readonly_delays_the_request_and_doubts_the_map),
+        T(test_readonly_is_the_answer_to_a_dispensable_request_and_doubts_the_map),
         T(test_loading_delays_the_request_and_doubts_the_map),
         T(test_crossslot_is_the_owner_s_error),
         T(test_sixteen_redirects_delay_the_request),

@@ -31,16 +31,6 @@ static void refuses_pushes(const char *why)
     shows(why);
 }
 
-/* The browser asks this Redis, whose URL is "unix://[USER:PASSWORD@]SOCKET". */
-static void open_browser_at(const char *url)
-{
-    seriatim_error error;
-    open_browser();
-    seriatim_link_free(browser.link);
-    assert_int_equal(seriatim_link_new(NULL, url, &browser.link, &error), SERIATIM_OK);
-    browser.client = seriatim_link_client(browser.link);
-}
-
 /* Of a user with these rules. */
 static void open_browser_of_user(const char *rules)
 {
@@ -49,7 +39,7 @@ static void open_browser_of_user(const char *rules)
     snprintf(words, sizeof words, "ACL SETUSER limited on >secret ~seriatim:* &seriatim:* %s", rules);
     REDIS(words);
     snprintf(url, sizeof url, "unix://limited:secret@%s", server.socket);
-    open_browser_at(url);
+    browse_at(url);
 }
 
 static void test_redis_is_ready_and_stays_as_it_is(void **state)
@@ -106,7 +96,7 @@ static void test_a_replica_is_not_ready(void **state)
     redis_process replica;
     (void)state;
     start_replica(&replica);
-    open_browser_at(replica.url);
+    browse_at(replica.url);
     refuses_pushes("Redis is a replica");
     open_browser();
     redis_remove(&replica);

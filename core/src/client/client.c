@@ -419,6 +419,19 @@ static void client_take_answer(seriatim_client *c, srt_request *r, const srt_rep
     }
 }
 
+/*
+ * READONLY, of an operation that can do without its writes: it ends without them, and what goes on is asked on the next
+ * connection, because another Redis may be the master by now.
+ */
+static int client_do_without(seriatim_client *c, srt_request *r, const seriatim_error *error)
+{
+    client_drop(c);
+    client_take_refusal(c, r, error);
+    srt_cluster_done(&c->cluster, r);
+    client_settle(c);
+    return error->status;
+}
+
 /* What Redis says of a request whose slot moves and was given up, in words that name it. */
 static int client_name_moving_slot(const srt_request *r, seriatim_error *error)
 {
@@ -434,8 +447,12 @@ static int client_take(seriatim_client *c, srt_request *r, const srt_reply *repl
     const srt_token *root = &reply->tokens[0];
     srt_error_clear(error);
     srt_reply_status(root, error);
-    if (!client_name_moving_slot(r, error) && srt_client_must_pause(error->status, error->message))
+    if (error->status == SERIATIM_READONLY && r->dispensable) {
+        if (!c->cluster.many)
+            return client_do_without(c, r, error);
+    } else if (!client_name_moving_slot(r, error) && srt_client_must_pause(error->status, error->message)) {
         return client_pause(c, r, error);
+    }
     if (r->kind == SRT_CLIENT_LAYOUT && error->status == SERIATIM_OK && c->failed == SERIATIM_OK) {
         if (client_take_layout(c, r, reply) == SERIATIM_AGAIN) {
             srt_fail(error, SERIATIM_LOADING, "the layout of the queue is being changed");

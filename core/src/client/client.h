@@ -53,8 +53,8 @@ typedef struct srt_operation {
      */
     int (*on_reply)(seriatim_client *c, srt_request *request, const srt_reply *reply);
     /*
-     * An error reply that repeating the request cannot change (FULL, SERVER, AUTH, STALE), or LOADING of one whose slot
-     * moves and was given up. If NULL, the operation fails with it.
+     * An error reply that repeating the request cannot change (FULL, SERVER, AUTH, STALE), LOADING of one whose slot
+     * moves and was given up, or READONLY of a dispensable one. If NULL, the operation fails with it.
      */
     int (*on_refused)(seriatim_client *c, srt_request *request, const seriatim_error *error);
     /*

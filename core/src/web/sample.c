@@ -1,7 +1,7 @@
 /*
  * sample.c - where no node lives, the dashboard measures the queues for their histories: in front of a page of figures,
  * when ten seconds have passed, and if no other process does (sampler.lua). What is refused here (a user of Redis that
- * may only read, say) leaves the page as it is.
+ * may only read, or a replica) leaves the page as it is.
  */
 #include "model/history.h"
 #include "web/web.h"
@@ -19,22 +19,26 @@ static int measure_on_refused(seriatim_client *c, srt_request *r, const seriatim
     return srt_client_fail(c, error->status);
 }
 
-static int measure_send_lease(seriatim_client *c, srt_queue *queue)
+static int measure_send(seriatim_client *c, srt_request *r, int kind)
 {
-    srt_request *r =
-        srt_sampler_request(srt_cluster_pool(&c->cluster), c->registry.ns.data, c->identity, SRT_IDENTITY, 0);
-    (void)queue;
     if (!r)
         return srt_operator_nomem(c);
-    r->kind = MEASURE_LEASE;
+    r->kind = kind;
+    r->dispensable = 1;
     return srt_client_send(c, r);
+}
+
+static int measure_send_lease(seriatim_client *c, srt_queue *queue)
+{
+    srt_session *pool = srt_cluster_pool(&c->cluster);
+    (void)queue;
+    return measure_send(c, srt_sampler_request(pool, c->registry.ns.data, c->identity, SRT_IDENTITY, 0), MEASURE_LEASE);
 }
 
 /* Of a queue of which every shard was read; the others keep their gap. */
 static int measure_send_row(seriatim_client *c, const srt_web *w, const srt_web_row *row)
 {
     srt_history_sample sample;
-    srt_request *r;
     unsigned i;
     for (i = 0; i < row->shards_count; i++)
         if (row->shards[i].is_missing)
@@ -46,11 +50,10 @@ static int measure_send_row(seriatim_client *c, const srt_web *w, const srt_web_
     sample.pushed = row->total.pushed;
     sample.lag_us = row->total.lag_us;
     sample.since_us = w->sampling->before_us;
-    r = srt_history_request(srt_cluster_pool(&c->cluster), c->registry.ns.data, row->name.data, row->name.len, &sample);
-    if (!r)
-        return srt_operator_nomem(c);
-    r->kind = MEASURE_WRITE;
-    return srt_client_send(c, r);
+    return measure_send(
+        c,
+        srt_history_request(srt_cluster_pool(&c->cluster), c->registry.ns.data, row->name.data, row->name.len, &sample),
+        MEASURE_WRITE);
 }
 
 static int measure_send_rows(seriatim_client *c, srt_queue *queue)

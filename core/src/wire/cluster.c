@@ -146,6 +146,10 @@ static int cluster_filter(srt_cluster *cl, srt_redis *p, srt_request *r, const s
         r->gave_up = cluster_gives_up(cl, r);
         delays = !r->gave_up;
     }
+    if (status == SERIATIM_READONLY && r->dispensable) {
+        srt_cluster_doubt(cl);
+        delays = 0;
+    }
     if (!delays || r->route == SRT_ROUTE_CONNECTION) {
         srt_error_clear(error);
         return SERIATIM_AGAIN;

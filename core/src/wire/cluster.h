@@ -26,7 +26,8 @@
  *     16 redirects in a row  as CLUSTERDOWN
  *
  * With a patience (srt_cluster_set_patience), what is refused because its slot moves is not delayed for longer: the
- * answer is the owner's. A request that hurries is not delayed at all then.
+ * answer is the owner's. A request that hurries is not delayed at all then. READONLY does not delay one that is
+ * dispensable: it is the owner's, and the map is asked for.
  *
  * A request stays with a peer whose connection was lost until it is back, or until a new map gives the request's slot
  * to another. The map is asked for (CLUSTER SLOTS) at most once in 100 ms: at the beginning, after MOVED, and as long

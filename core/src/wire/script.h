@@ -45,6 +45,8 @@ typedef struct srt_request {
     int pause_ms;           /* the last delay; 0: none */
     int hurries;            /* it does not wait for a slot that moves: Redis' refusal is its answer */
     int gave_up;            /* that is its answer: its slot moves, and it does not wait (any longer) */
+    int dispensable;        /* it does not wait for a Redis that can be written to: READONLY is its answer. All
+                               requests of an operation are, or none */
     /* The caller's, to know what was asked. */
     int kind;
     size_t place;

@@ -328,6 +328,19 @@ def test_f15_an_unreachable_redis_is_answered_with_503(folder: Path, server: Red
         other.remove()
 
 
+def test_f15_a_replica_shows_its_figures(folder: Path, server: Redis) -> None:
+    other = Redis()
+    other.client.replicaof("127.0.0.1", "1")
+    nginx = Nginx(folder, server, {"redis": other.url, "processes": "1"}).start()
+    try:
+        for path in ("/seriatim/api/web/dashboard", "/seriatim/metrics"):
+            assert (path, get(nginx, path).status) == (path, 200)
+        assert get(nginx, "/seriatim/readyz").status == 503
+    finally:
+        nginx.end()
+        other.remove()
+
+
 def test_f15_a_worker_process_that_finds_no_redis_at_its_start_is_alive(folder: Path, server: Redis) -> None:
     other = Redis()
     other.stop()
