@@ -29,25 +29,38 @@ end
 local looked = call('HLEN', NOTICES) + call('ZCARD', TELLERS)
 if looked > MANY_NOTICES then return {'0', looked, {}, {}} end
 
-local numbers, told, wrong = {}, {}, is(FLAG_NOTICED) ~= (call('ZCARD', TELLERS) > 0)
+local function is_number(field) return #field == 8 end
+local function is_teller(entry) return #entry > 8 and byte(entry, -9) == 0 end
+-- The payloads are the reader's to judge.
+local function is_notice(value) return #value >= 8 and #value - 8 >= unpack_struct('<I4', value) end
+
+local numbers, told, strange, astray = {}, {}, {}, {}
 local fields, entries = call('HKEYS', NOTICES), call('ZRANGE', TELLERS, 0, -1)
-for i = 1, #fields do numbers[fields[i]] = true end
+for i = 1, #fields do
+  if is_number(fields[i]) then numbers[fields[i]] = true else strange[#strange + 1] = fields[i] end
+end
 for i = 1, #entries do
   local number = sub(entries[i], -8)
-  told[number] = entries[i]
-  wrong = wrong or not numbers[number]
+  if is_teller(entries[i]) and numbers[number] then told[number] = true else astray[#astray + 1] = entries[i] end
 end
-for i = 1, #fields do wrong = wrong or not told[fields[i]] end
+local wrong = strange[1] or astray[1] or is(FLAG_NOTICED) ~= (#entries > 0)
+for number in pairs(numbers) do wrong = wrong or not told[number] end
 if not wrong then return {'0', looked, {}, {}} end
+
+-- No teller can name it. A notice gets a number; what is none could not be told.
+local function renumber(field)
+  local value = call('HGET', NOTICES, field)
+  if is_notice(value) then hand_over('', value) else call('HSET', format('%smisplaced:notices:%.0f', PREFIX, now), field, value) end
+  call('HDEL', NOTICES, field)
+end
 
 if repair then
   open_for_writing()
   for number in pairs(numbers) do
     if not told[number] then call('ZADD', TELLERS, 0, teller('', number)) end
   end
-  for number, entry in pairs(told) do
-    if not numbers[number] then call('ZREM', TELLERS, entry) end
-  end
+  for i = 1, #astray do call('ZREM', TELLERS, astray[i]) end
+  for i = 1, #strange do renumber(strange[i]) end
   flag_as(FLAG_NOTICED, call('ZCARD', TELLERS) > 0)
   save()
   tell_owner()
