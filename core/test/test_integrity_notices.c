@@ -125,12 +125,28 @@ static void test_what_tells_nothing_is_removed_by_a_repair(void **state)
     }
 }
 
+/* The script would go round for ever, and Redis with it. What tells nothing goes. */
+static void test_a_node_passes_over_what_is_no_teller(void **state)
+{
+    size_t i;
+    (void)state;
+    for (i = 0; i < STRANGE; i++) {
+        fixture f = open_noticed();
+        REDIS("ZADD " PREFIX "tellers 0 %s 0 n2%s", strange[i], strange[i]);
+        assert_int_equal(told(&f), 1);
+        assert_int_equal(count_of("ZCARD", "tellers"), 1);
+        assert_found(&f, strange[i], 0, "");
+        seriatim_link_free(f.link);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_a_notice_of_a_strange_number_is_told_after_a_repair),
         cmocka_unit_test(test_what_is_no_notice_is_put_aside),
         cmocka_unit_test(test_what_tells_nothing_is_removed_by_a_repair),
+        cmocka_unit_test(test_a_node_passes_over_what_is_no_teller),
     };
     return cmocka_run_group_tests(tests, start_server, stop_server);
 }

@@ -45,16 +45,21 @@ local function take_over(node)
   end
 end
 
--- Goes from node to node through the entries.
+-- Goes from node to node through the entries. One that is no teller, as a foreign command can write it, goes: it would be the next
+-- behind its own name again, for ever.
 local function take_over_all()
   local living, from = {[me] = true}, '-'
   for i = 6, #ARGV do living[ARGV[i]] = true end
   while not is_full() do
     local entry = call('ZRANGE', TELLERS, from, '+', 'BYLEX', 'LIMIT', 0, 1)[1]
     if not entry then return end
-    local node = sub(entry, 1, -10)
-    if not living[node] then take_over(node) end
-    from = '(' .. node .. '\1'
+    if byte(entry, -9) == 0 then
+      local node = sub(entry, 1, -10)
+      if not living[node] then take_over(node) end
+      from = '(' .. node .. '\1'
+    else
+      call('ZREM', TELLERS, entry)
+    end
   end
 end
 
