@@ -117,6 +117,23 @@ def test_a_time_limit_of_an_async_one_waits_for_the_end_of_a_thread_inside_of_it
     assert (most, recorder.metrics["processed"], recorder.metrics["failed"]) == (1, 1, 0)
 
 
+@pytest.mark.parametrize("others", [[], [worker("Sync")]], ids=["async workers only", "beside a def"])
+def test_a_time_limit_of_an_async_one_ends_an_async_perform(others: list[Any]) -> None:
+    async def limit(worker: Any, batch: seriatim.Batch, call_next: Callable[[], Any]) -> Any:
+        return await asyncio.wait_for(call_next(), 0.1)
+
+    async def body(payloads: Any, batch: Any) -> None:
+        await asyncio.sleep(60)
+
+    seriatim.server_middlewares = [limit, async_link("inner", Queue())]
+    recorder = worker("Limited", body, max_retry_count=0)
+    recorder.perform_async([{"id": 1}])
+    serve(recorder, *others)
+    [run] = runs(recorder)
+    assert run.ended - run.started < 50
+    eventually(lambda: recorder.metrics["morgue_length"] == 1)
+
+
 @pytest.mark.parametrize("perform", [None, async_nothing()], ids=["def", "async def"])
 def test_r_middleware_2_ids_are_done_where_one_does_not_continue_and_a_later_one_is_called(perform: Any) -> None:
     recorder = worker("Middle", perform)

@@ -160,7 +160,7 @@ class Execution:
     def _perform(self) -> None:
         chain = settings.server_middlewares
         if chain:
-            self._walk(chain, self._core).from_thread()
+            self._walk(chain).from_thread()
             return
         result = self._call()
         self._checked(self._server._wait(result) if inspect.iscoroutine(result) else result)
@@ -168,12 +168,14 @@ class Execution:
     async def _perform_async(self) -> None:
         chain = settings.server_middlewares
         if chain:
-            await self._walk(chain, self._async_core).from_loop()
+            await self._walk(chain).from_loop()
         else:
             self._checked(await self._call())
 
-    def _walk(self, chain: Sequence[Link], core: Callable[[], Any]) -> Walk:
+    def _walk(self, chain: Sequence[Link]) -> Walk:
+        """An async perform runs on the loop wherever the walk began, so that what is async around it can cancel it."""
         wait = self._server._wait
+        core = self._async_core if self._ref.is_async else self._core
         return Walk("server_middlewares", chain, self._ref.worker, self._the_batch(), core, wait, self._in_thread)
 
     def _core(self) -> Any:
