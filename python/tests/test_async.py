@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import threading
 import time
+import traceback
 from collections.abc import Callable
 from queue import Queue
 from typing import Any
@@ -94,6 +95,39 @@ def test_f9_an_exception_of_any_class_is_a_failure_and_the_server_goes_on(error:
     recorder.perform_async([{"id": 2}])
     runs(recorder, 2)
     assert server.stop()
+
+
+async def passes_on(worker: Any, batch: seriatim.Batch, call_next: Callable[[], Any]) -> Any:
+    return await call_next()
+
+
+@pytest.mark.parametrize("error_class", [TimeoutError, asyncio.CancelledError])
+@pytest.mark.parametrize("others", [[], [worker("Sync")]], ids=["of the same kind", "beside a def"])
+@pytest.mark.parametrize("kind", ["def inside of an async def", "async def"])
+def test_format_error_gets_the_exception_itself(kind: str, others: list[Any], error_class: type[BaseException]) -> None:
+    error = error_class("bad")
+    seen: Queue[Any] = Queue()
+
+    async def async_body(payloads: Any, batch: Any) -> None:
+        raise error
+
+    def sync_body(payloads: Any, batch: Any) -> None:
+        raise error
+
+    def format_error(raised: BaseException) -> str:
+        names = [frame.name for frame in traceback.extract_tb(raised.__traceback__)]
+        seen.put((raised, names[-1]))
+        return "kept"
+
+    seriatim.format_error = format_error
+    if kind != "async def":
+        seriatim.server_middlewares = [passes_on]
+    recorder = worker("Raising", async_body if kind == "async def" else sync_body, max_retry_count=0)
+    serve(recorder, *others)
+    recorder.perform_async([{"id": 1}])
+    raised, place = seen.get(timeout=60)
+    assert raised is error
+    assert place == ("async_body" if kind == "async def" else "sync_body")
 
 
 def test_a_def_that_returns_a_coroutine_is_awaited() -> None:

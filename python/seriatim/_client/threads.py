@@ -8,6 +8,7 @@ import os
 import threading
 from collections.abc import Callable, Coroutine
 from concurrent.futures import Executor, Future
+from contextlib import suppress
 from functools import partial
 from queue import Empty, SimpleQueue
 from typing import Any, Final, TypeVar
@@ -25,18 +26,64 @@ def wait_on_loop(coroutine: Coroutine[Any, Any, T], loop: asyncio.AbstractEventL
     From another thread than the loop's: runs the coroutine, with this thread's context, to its end. Raises RuntimeError where
     the loop is closed: the coroutine has not run.
     """
+    ended: Future[T] = Future()
     try:
-        running = asyncio.run_coroutine_threadsafe(coroutine, loop)
+        loop.call_soon_threadsafe(_begin, coroutine, loop, ended)
     except RuntimeError:
         coroutine.close()
         raise
-    return running.result()
+    return ended.result()
+
+
+def _begin(coroutine: Coroutine[Any, Any, T], loop: asyncio.AbstractEventLoop, ended: Future[T]) -> None:
+    """As asyncio.run_coroutine_threadsafe, which replaces some exceptions, TimeoutError for one, by new objects."""
+    try:
+        task = loop.create_task(coroutine)
+    except BaseException as error:
+        ended.set_exception(error)
+        raise
+    task.add_done_callback(partial(_tell, ended))
+
+
+def _tell(ended: Future[Any], task: asyncio.Task[Any]) -> None:
+    try:
+        error = task.exception()
+    except asyncio.CancelledError as cancelled:
+        error = cancelled
+    if error is None:
+        ended.set_result(task.result())
+    else:
+        ended.set_exception(error)
 
 
 def in_threads(threads: Executor, function: Callable[..., Any], *arguments: Any) -> asyncio.Future[Any]:
-    """From the loop: calls the function on one of the threads, with this context."""
-    call = partial(contextvars.copy_context().run, function, *arguments)
-    return asyncio.get_running_loop().run_in_executor(threads, call)
+    """
+    From the loop: calls the function on one of the threads, with this context. As run_in_executor, which replaces the same
+    exceptions.
+    """
+    loop = asyncio.get_running_loop()
+    run: Callable[..., Any] = contextvars.copy_context().run
+    call = threads.submit(run, function, *arguments)
+    ended: asyncio.Future[Any] = loop.create_future()
+    call.add_done_callback(partial(_tell_loop, loop, ended))
+    ended.add_done_callback(lambda _: call.cancel())  # where the loop gave it up and no thread has taken it
+    return ended
+
+
+def _tell_loop(loop: asyncio.AbstractEventLoop, ended: asyncio.Future[Any], call: Future[Any]) -> None:
+    with suppress(RuntimeError):  # the loop is closed: nobody waits
+        loop.call_soon_threadsafe(_end, ended, call)
+
+
+def _end(ended: asyncio.Future[Any], call: Future[Any]) -> None:
+    if ended.done():
+        return
+    if call.cancelled():
+        ended.cancel()
+    elif (error := call.exception()) is not None:
+        ended.set_exception(error)
+    else:
+        ended.set_result(call.result())
 
 
 def _run(future: Future[Any], function: Callable[[], Any]) -> None:
