@@ -380,3 +380,64 @@ def test_f19_a_child_that_ends_as_a_program_does_leaves_the_parents_server_alone
     recorder.perform_async([{"id": 1}])
     runs(recorder)
     assert eventually(lambda: recorder.metrics["processed"] == 1)
+
+
+FORKING = """
+import asyncio, os, sys, time
+import seriatim
+
+def lives(pid):
+    os.write(1, f"child {pid}\\n".encode())
+
+class Forking(seriatim.Worker):
+    max_retry_count = 0
+
+    async def perform(self, payloads_by_id):
+        pid = os.fork()
+        if pid:
+            return lives(pid)
+        await LEAVE[sys.argv[1]]()
+
+class Other(seriatim.Worker):
+    def perform(self, payloads_by_id): ...
+
+async def end(): ...
+
+async def leave():
+    sys.exit(3)
+
+async def fail():
+    raise KeyError("own")
+
+async def go_on():
+    while True:
+        await asyncio.sleep(0.01)
+
+LEAVE = {"end": end, "exit": leave, "error": fail, "await": go_on}
+parent = os.getpid()
+server = seriatim.Server(workers=[Forking, Other][:int(sys.argv[2])]).start()
+Forking.perform_async([{"id": 1}])
+while Forking.metrics["processed"] + Forking.metrics["failed"] == 0:
+    time.sleep(0.01)
+os.waitpid(-1, 0)
+assert server.stop()
+assert (Forking.metrics["processed"], Forking.metrics["failed"]) == (1, 0)
+"""
+
+
+@pytest.mark.parametrize("workers", ["1", "2"], ids=["async workers only", "beside a def"])
+@pytest.mark.parametrize("how", ["end", "exit", "error", "await"])
+def test_f19_a_child_of_an_async_perform_ends_when_it_leaves_perform(how: str, workers: str, redis: RedisServer) -> None:
+    environment = {**os.environ, "REDIS_URL": seriatim.redis_url()}
+    with subprocess.Popen(
+        [sys.executable, "-c", FORKING, how, workers], env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    ) as program:
+        assert program.stdout is not None
+        child = int(program.stdout.readline().split()[1])
+        try:
+            output, errors = program.communicate(timeout=30)
+        except subprocess.TimeoutExpired:
+            os.kill(child, signal.SIGKILL)
+            program.kill()
+            raise
+    assert (program.returncode, output) == (0, ""), errors

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import threading
 from collections.abc import Coroutine
 from contextlib import suppress
@@ -23,6 +24,7 @@ class LoopThread:
         self._thread: threading.Thread | None = None
         self._cancelling: asyncio.Task[None] | None = None
         self._ending = False
+        self._is_forked = False
 
     @property
     def loop(self) -> asyncio.AbstractEventLoop:
@@ -66,12 +68,23 @@ class LoopThread:
         """Exits and interrupts of a task come out of the loop, and anybody may stop it: the others' tasks go on."""
         assert self._loop is not None
         asyncio.set_event_loop(self._loop)
+        _here.loop_thread = self
         while not self._ending:
             try:
                 self._loop.run_forever()
             except BaseException as error:
                 _log.error("crash", f"the event loop goes on after {_log.describe(error)}")
-        self._loop.close()
+        if not self._is_forked:
+            self._loop.close()
+
+    def _leave(self) -> None:
+        """
+        In a child that a task has forked: the loop runs no further, for its tasks are the parent's. It is not closed, which would
+        remove its descriptors from the parent's selector, too. This is the child's only thread, so the child ends.
+        """
+        assert self._loop is not None
+        self._ending = self._is_forked = True
+        self._loop.stop()
 
     def _end(self, loop: asyncio.AbstractEventLoop, seconds: float) -> None:
         """On the loop. What will not be cancelled ends with the process."""
@@ -83,6 +96,18 @@ class LoopThread:
     def _stop(self, loop: asyncio.AbstractEventLoop) -> None:
         self._ending = True
         loop.stop()
+
+
+_here = threading.local()  # loop_thread: the one whose thread this is
+
+
+def _leave_in_child() -> None:
+    loop_thread: LoopThread | None = getattr(_here, "loop_thread", None)
+    if loop_thread is not None:
+        loop_thread._leave()
+
+
+os.register_at_fork(after_in_child=_leave_in_child)
 
 
 async def _cancel_all() -> None:
