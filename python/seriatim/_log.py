@@ -96,9 +96,10 @@ class Output:
         self.settle()
 
     def settle(self) -> None:
-        """To be called again when the application, which may have set up its own, is loaded."""
+        """To be called again when the application, which may have set up its own, is loaded. Its level counts; -v asks for more."""
         logger.disabled = False  # logging.config disables what it does not name
-        logger.setLevel(min(self._level, logger.level or self._level))
+        if logger.level == logging.NOTSET or self._level < INFO:
+            logger.setLevel(self._level)
         logger.removeHandler(self._handler)
         if not logger.hasHandlers():
             logger.addHandler(self._handler)

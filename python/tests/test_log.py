@@ -187,3 +187,26 @@ def test_it_says_how_many_dead_ids_the_limits_of_the_morgue_removed(written: Wri
     server.stop()
     line = r"INFO .* n=(\d) morgue removed \1 dead ids? from shard .*Mortal"
     assert sum(int(found) for found in re.findall(line, "\n".join(written.lines()))) == 2
+
+
+@pytest.mark.parametrize(
+    ("option", "own", "counts"),
+    [
+        (logging.INFO, logging.NOTSET, logging.INFO),
+        (logging.INFO, logging.WARNING, logging.WARNING),
+        (logging.INFO, logging.DEBUG, logging.DEBUG),
+        (logging.DEBUG, logging.NOTSET, logging.DEBUG),
+        (logging.DEBUG, logging.WARNING, logging.DEBUG),
+    ],
+)
+def test_the_level_that_the_application_gave_the_logger_counts_without_v(option: int, own: int, counts: int) -> None:
+    output = io.StringIO()
+    try:
+        log = _log.Output(output, None, option)
+        assert _log.logger.level == option
+        _log.logger.setLevel(own)
+        log.settle()
+        assert _log.logger.level == counts
+    finally:
+        _log.logger.removeHandler(log._handler)
+        _log.logger.setLevel(logging.NOTSET)
