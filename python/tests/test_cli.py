@@ -383,6 +383,22 @@ def test_it_writes_into_the_log_that_the_application_set_up(shell: Shell) -> Non
     assert all(line.startswith("own|seriatim|") for line in server.log.splitlines()), server.log
 
 
+HOLDING = """
+import asyncio, threading, time
+
+@seriatim.on_server_init
+async def hold():
+    asyncio.get_running_loop().run_in_executor(None, time.sleep, 600)
+"""
+
+
+def test_it_names_the_thread_that_holds_its_end(shell: Shell) -> None:
+    shell.write("holding.py", APP + HOLDING)
+    server = shell.start("-r", "holding", "-t", "1")
+    assert server.stop() == 0
+    assert re.search(r"exits after 1 s; still running: asyncio_0$", server.log, re.MULTILINE), server.log
+
+
 # ---- the operators' verbs
 
 

@@ -169,11 +169,20 @@ def limit_exit(code: int, seconds: float) -> None:
 
     def end() -> None:
         time.sleep(seconds)
-        held = [thread.name for thread in threading.enumerate() if not thread.daemon]
-        _log.warn("exit", f"exits after {seconds:.0f} s; still running: {', '.join(held)}")
+        names = ", ".join(thread.name for thread in holders())
+        _log.warn("exit", f"exits after {seconds:.0f} s; still running: {names}")
         os._exit(code)
 
     threading.Thread(target=end, name="seriatim-exit", daemon=True).start()
+
+
+def holders() -> list[threading.Thread]:
+    """The threads that the interpreter's exit waits for, daemon threads of executors among them. The main one only waits for others."""
+    executors = sys.modules.get("concurrent.futures.thread")
+    pooled = list(getattr(executors, "_threads_queues", ()))
+    main = threading.main_thread()
+    others = [thread for thread in threading.enumerate() if thread is not main and (not thread.daemon or thread in pooled)]
+    return others or [main]
 
 
 def dump(server: Server) -> None:
