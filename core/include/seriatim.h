@@ -256,6 +256,9 @@ unsigned seriatim_layout_shards(const seriatim_client *client, size_t queue);
  * A push: begin, add jobs, send, drive. Each job is checked when it is added; after SERIATIM_INVALID, whose message
  * names the job and the field, nothing of this push is written. Jobs are sent in chunks of at most 1,000, all of one
  * shard; a chunk that is sent twice is applied once.
+ *
+ * Of a queue without shards_count: INVALID if it does not exist; GENERATION if it was deleted since its layout was
+ * read, and the message says how many jobs were not written, if some were.
  */
 int seriatim_push_begin(seriatim_client *client, size_t queue);
 int seriatim_push_job(seriatim_client *client, const seriatim_job *job);

@@ -86,6 +86,49 @@ static void test_a_queue_that_does_not_exist_has_no_layout(void **state)
     seriatim_client_free(c);
 }
 
+/* The next push finds that the queue does not exist, before anything is written. */
+static void assert_next_push_is_refused(seriatim_client *c)
+{
+    assert_int_equal(seriatim_push_begin(c, 0), SERIATIM_OK);
+    add_job(c, "a", "1");
+    assert_int_equal(seriatim_push_send(c), SERIATIM_OK);
+    assert_int_equal(says(c, "$0\r\n\r\n"), SERIATIM_OK);
+    assert_int_equal(srt_client_status(c), SERIATIM_INVALID);
+}
+
+/*
+ * Its shards have refused the layout that the client read before. `first`: what shard 0 of two says; shard 1
+ * refuses. A mistake of the program would be INVALID, after which nothing is written.
+ */
+static void test_a_push_whose_queue_is_deleted_meanwhile_is_no_misuse(void **state)
+{
+    static const struct {
+        const char *first, *said;
+    } rows[] = {
+        {"-GENERATION 3\r\n", "the queue was deleted meanwhile, and shards_count is 0"},
+        {"$5\r\n1 1 0\r\n",
+         "the queue was deleted meanwhile, and shards_count is 0: 1 of 2 chunks (1 of 2 jobs) were not written"}};
+    size_t i;
+    (void)state;
+    for (i = 0; i < sizeof rows / sizeof *rows; i++) {
+        seriatim_client *c = connected_client(0);
+        assert_int_equal(seriatim_push_begin(c, 0), SERIATIM_OK);
+        add_job(c, "id-0", "1");
+        add_job(c, "id-4", "1");
+        assert_int_equal(seriatim_push_send(c), SERIATIM_OK);
+        assert_int_equal(says(c, "$5\r\n2 2 3\r\n"), SERIATIM_OK);
+        assert_int_equal(says(c, rows[i].first), SERIATIM_OK);
+        assert_int_equal(says(c, "-GENERATION 3\r\n"), SERIATIM_OK);
+        assert_int_equal(srt_client_status(c), SERIATIM_AGAIN);
+        assert_int_equal(says(c, "$0\r\n\r\n"), SERIATIM_OK);
+        assert_int_equal(srt_client_status(c), SERIATIM_GENERATION);
+        assert_string_equal(message(c), rows[i].said);
+        assert_int_equal(seriatim_push_result(c).added, i);
+        assert_next_push_is_refused(c);
+        seriatim_client_free(c);
+    }
+}
+
 static void test_asking_for_the_layout_reads_it_again(void **state)
 {
     peer *p = new_peer(2);
@@ -304,6 +347,7 @@ int main(void)
         cmocka_unit_test(test_a_send_without_a_begin_leaves_the_operation_alone),
         cmocka_unit_test(test_the_begin_of_another_operation_ends_a_pipeline_that_was_not_sent),
         cmocka_unit_test(test_a_queue_that_does_not_exist_has_no_layout),
+        cmocka_unit_test(test_a_push_whose_queue_is_deleted_meanwhile_is_no_misuse),
         cmocka_unit_test(test_asking_for_the_layout_reads_it_again),
         cmocka_unit_test(test_f25_giving_up_names_the_chunks),
         cmocka_unit_test(test_f15_refusals_end_the_connection_or_the_operation),

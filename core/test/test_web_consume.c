@@ -550,10 +550,23 @@ static void test_consumers_of_a_queue_that_was_deleted_get_404_at_once(void **st
     assert_int_equal(consume("pop", "{\"queues\":[\"R\"],\"wait\":0}"), 200);
 }
 
+/* An empty layout is there for a push that looks for the queue, and is none for one that reads it. */
+static void test_a_push_whose_queue_is_deleted_meanwhile_gets_404(void **state)
+{
+    (void)state;
+    open_consumer();
+    push_of("Q", "a");
+    delete_queue("Q");
+    REDIS("SET seriatim:{Q}:layout %s", "");
+    assert_int_equal(consume("push", "{\"queue\":\"Q\",\"jobs\":[{\"id\":\"a\",\"payload\":1}]}"), 404);
+    shows("there is no such queue: it was deleted meanwhile");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_consumers_of_a_queue_that_was_deleted_get_404_at_once),
+        cmocka_unit_test(test_a_push_whose_queue_is_deleted_meanwhile_gets_404),
         cmocka_unit_test(test_r_http_1_an_id_is_pushed_popped_and_acknowledged),
         cmocka_unit_test(test_a_push_tells_what_became_of_each_job),
         cmocka_unit_test(test_a_queue_that_does_not_exist_is_not_made),

@@ -14,7 +14,7 @@ local errors = {}
 ---                   the error's field result is what the push would have given
 ---  STALE            the lease under which the jobs ran was taken by another node, or a popped delivery has ended or its time is over
 ---  FULL             Redis is at its maxmemory and refuses writes
----  GENERATION       the queue was deleted and made anew, or resharded, since its layout was read
+---  GENERATION       the queue was deleted, made anew or resharded since its layout was read
 ---  READONLY         Redis is a read-only replica
 ---  LOADING          Redis still loads its data
 ---  AUTH             Redis refused user or password

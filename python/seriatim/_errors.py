@@ -55,7 +55,7 @@ class RedisFull(Error):
 
 
 class GenerationChanged(Error):
-    """The queue was deleted and made anew, or resharded, since this process read its layout."""
+    """The queue was deleted, made anew or resharded since this process read its layout."""
 
 
 class ReadOnly(Error):

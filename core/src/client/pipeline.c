@@ -265,7 +265,7 @@ static int pipeline_send(seriatim_client *c, srt_queue *queue)
     size_t i;
     part->stale = part->loading = 0;
     if (pl->begun && queue && queue->shards_count == 0)
-        pipeline_leave_out(part, SERIATIM_GENERATION, "the queue was deleted meanwhile, and shards_count is 0");
+        pipeline_leave_out(part, SERIATIM_GENERATION, SRT_PUSH_DELETED);
     if (!pl->begun && (first = pipeline_hindrance(c)) != NULL) {
         pipeline_turn_to(c, first);
         return first->stale ? SERIATIM_OK : srt_push_send(c, c->registry.queues[c->queue]);

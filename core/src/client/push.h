@@ -15,6 +15,9 @@
  */
 enum { PUSH_KIND_CHUNK, PUSH_KIND_ASK, PUSH_KIND_TOKEN, PUSH_KIND_WAIT, PUSH_KIND_ABSENCE };
 
+/* why the rest of a push cannot be sent, whose layout was refused: GENERATION */
+#define SRT_PUSH_DELETED "the queue was deleted meanwhile, and shards_count is 0"
+
 #define PUSH_MARK_ABSENT 1 /* mark of a peer that has said that an id is not there */
 
 /* push_check.c */

@@ -194,12 +194,19 @@ static int push_make_room(seriatim_client *c, const srt_queue *queue)
     return SERIATIM_OK;
 }
 
+/* Where chunks were made, the queue was there: nobody has made a mistake, and some of them may be written. */
+static int push_without_queue(seriatim_client *c)
+{
+    if (c->push->chunk_count > 0)
+        return srt_client_fail(c, srt_fail(&c->error, SERIATIM_GENERATION, SRT_PUSH_DELETED));
+    return srt_client_fail(c, srt_fail(&c->error, SERIATIM_INVALID, "the queue does not exist, and shards_count is 0"));
+}
+
 int srt_push_send(seriatim_client *c, srt_queue *queue)
 {
     int status;
     if (queue->shards_count == 0)
-        return srt_client_fail(
-            c, srt_fail(&c->error, SERIATIM_INVALID, "the queue does not exist, and shards_count is 0"));
+        return push_without_queue(c);
     status = push_make_room(c, queue);
     if (status == SERIATIM_OK)
         status = srt_push_make_handles(c, queue);

@@ -337,6 +337,8 @@ static void web_take_status(seriatim_client *c, srt_web *w, int status)
         srt_web_refuse(w, 400, "%s", c->error.message);
     else if (status == SERIATIM_STALE && w->handler && (w->handler->uses & SRT_WEB_CONSUMES))
         srt_web_refuse(w, 409, "%s", c->error.message);
+    else if (status == SERIATIM_GENERATION)
+        srt_web_refuse(w, 404, "there is no such queue: it was deleted meanwhile");
     else if (status == SERIATIM_PROTOCOL || status == SERIATIM_SERVER || status == SERIATIM_UNSUPPORTED)
         srt_web_refuse(w, 500, "Redis cannot answer this: %s", seriatim_status_text(status));
     else if (c->waited_for_move || (status == SERIATIM_LOADING && w->moving[0]))

@@ -31,7 +31,7 @@ module Seriatim
   class Stale < Error; end
   # Redis is at its maxmemory and refuses writes.
   class RedisFull < Error; end
-  # The queue was deleted and made anew, or resharded, since this process read its layout.
+  # The queue was deleted, made anew or resharded since this process read its layout.
   class GenerationChanged < Error; end
   # Redis is a read-only replica.
   class ReadOnly < Error; end
