@@ -94,6 +94,7 @@
 #include "client/push_replicas.c"
 #include "client/push_outcome.c"
 #include "client/push.c"
+#include "client/pipeline_run.c"
 #include "client/pipeline.c"
 #include "client/handle.c"
 #include "client/listener.c"

@@ -1,7 +1,7 @@
 /*
  * push.h - between the files of a push. From the bottom up: push_check.c and push_pack.c (jobs), push_plan.c (chunks),
- * push_ask.c, push_send.c, push_answer.c, push_replicas.c, push_outcome.c, push.c, pipeline.c. Its data is srt_push of
- * client.h.
+ * push_ask.c, push_send.c, push_answer.c, push_replicas.c, push_outcome.c, push.c, pipeline_run.c, pipeline.c. Its data
+ * is srt_push of client.h.
  */
 #ifndef SRT_PUSH_H
 #define SRT_PUSH_H
