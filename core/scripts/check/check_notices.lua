@@ -47,7 +47,7 @@ local wrong = strange[1] or astray[1] or is(FLAG_NOTICED) ~= (#entries > 0)
 for number in pairs(numbers) do wrong = wrong or not told[number] end
 if not wrong then return {'0', looked, {}, {}} end
 
--- No teller can name it. A notice gets a number; what is none could not be told.
+-- No teller can name it: a notice gets a number, and anything else, which no hook could be told, is put aside.
 local function renumber(field)
   local value = call('HGET', NOTICES, field)
   if is_notice(value) then hand_over('', value) else call('HSET', format('%smisplaced:notices:%.0f', PREFIX, now), field, value) end
