@@ -1,6 +1,6 @@
 /*
- * test_node_sleeps.c - how often a node without Redis wakes: against a model of Redis (store.h), on a clock that stands
- * still while bytes move.
+ * test_node_sleeps.c - how often a node wakes that has nothing to do: against a model of Redis (store.h), on a clock
+ * that stands still while bytes move.
  */
 #ifndef _XOPEN_SOURCE
 #define _XOPEN_SOURCE 700
@@ -80,11 +80,32 @@ static void test_a_node_whose_layouts_are_not_known_sleeps(void **state)
     }
 }
 
+/* Its host frees it only when its threads have ended, which may be late. Redis has answered, or does not. */
+static void test_an_abandoned_node_sleeps_when_it_has_stopped(void **state)
+{
+    int answers;
+    (void)state;
+    for (answers = 0; answers < 2; answers++) {
+        node_and_store f = open_node(queue_q());
+        seriatim_delivery *held = push_and_take(&f, id_of(&f, 0, 0));
+        srt_node_stop(f.node, now_of(&f));
+        srt_node_abandon(f.node, now_of(&f));
+        if (answers)
+            pass(&f, 100);
+        wakes_in(&f, 3000);
+        assert_true(srt_node_is_stopped(f.node));
+        assert_true(wakes_in(&f, 60000) < 100);
+        end(&f, held);
+        close_node(&f);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_a_node_without_redis_sleeps),
         cmocka_unit_test(test_a_node_whose_layouts_are_not_known_sleeps),
+        cmocka_unit_test(test_an_abandoned_node_sleeps_when_it_has_stopped),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

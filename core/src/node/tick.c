@@ -126,7 +126,7 @@ int64_t srt_node_tick(srt_node *n, int64_t now)
         next = n->opened_by;
     if (node_may_send_heartbeat(n) && n->heartbeat.at < next)
         next = node_lives(n, now) ? n->heartbeat.at : now + n->lease_ms / 4;
-    if (n->give_up_at && n->give_up_at < next)
+    if (n->give_up_at && !n->stopped && n->give_up_at < next)
         next = n->give_up_at;
     if (n->poll_at < next)
         next = n->poll_at;
