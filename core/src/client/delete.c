@@ -143,7 +143,7 @@ static int delete_on_end_step(seriatim_client *c, delete_state *d, const srt_rep
     if (d->ids && !d->force)
         return srt_client_fail(
             c, srt_fail(&c->error, SERIATIM_INVALID,
-                        "the queue holds %lld ids (waiting, running, parked or dead); force its deletion by its name",
+                        "the queue holds %lld ids (waiting, running, parked or dead); with force they are deleted, too",
                         (long long)d->ids));
     if (reply->count < 3)
         return delete_changed(c);
