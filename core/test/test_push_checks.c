@@ -73,6 +73,7 @@ static void test_f11_f26_every_check_of_a_job(void **state)
             "jobs[3]: perform_in looks like milliseconds: it is Unix time in seconds");
     REFUSED((job.when = SERIATIM_AT, job.time = 1e300),
             "jobs[3]: perform_in looks like milliseconds: it is Unix time in seconds");
+    REFUSED((job.when = SERIATIM_AT, job.time = 253402300799.0), "jobs[3]: perform_in is more than 100 years ahead");
     REFUSED((job.when = SERIATIM_AT, job.time = NOW + 101 * 365.25 * 86400),
             "jobs[3]: perform_in is more than 100 years ahead");
     REFUSED((job.when = SERIATIM_DELAY, job.time = 101 * 365.25 * 86400),
@@ -80,6 +81,7 @@ static void test_f11_f26_every_check_of_a_job(void **state)
     REFUSED(job.when = 3, "jobs[3]: when must be NOW, AT or DELAY");
     REFUSED(job.retry_count = -2, "jobs[3]: retry_count must be from -1 to 1000000, not -2");
     REFUSED(job.retry_count = 1000001, "jobs[3]: retry_count must be from -1 to 1000000, not 1000001");
+    REFUSED(job.retry_count = INT64_MAX, "jobs[3]: retry_count must be from -1 to 1000000");
     REFUSED(job.on_waiting = "sooner",
             "jobs[3]: on_waiting must be one of keep, earlier, later, replace, reject, unique, not \"sooner\"");
 #undef REFUSED

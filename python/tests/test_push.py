@@ -188,7 +188,7 @@ REFUSED: dict[str, tuple[Any, str]] = {
     "a datetime delay": ([{"id": 1, "delay": datetime.now(UTC)}], r"^jobs\[0\]: delay must be a number of seconds"),
     "a text score": ([{"id": 1, "score": "1"}], r"^jobs\[0\]: score must be a number"),
     "a bool score": ([{"id": 1, "score": True}], r"^jobs\[0\]: score must be a number"),
-    "a huge score": ([{"id": 1, "score": 10**400}], r"^jobs\[0\]: score must be a number"),
+    "a huge score": ([{"id": 1, "score": 10**400}], r"^jobs\[0\]: score is a number that no float can hold$"),
     "a NaN score": ([{"id": 1, "score": math.nan}], "score"),
     "an infinite time": ([{"id": 1, "perform_in": math.inf}], r"jobs\[0\]"),
     "an unknown on_waiting": ([{"id": 1, "on_waiting": "later_on"}], r"^jobs\[0\]: on_waiting must be one of keep"),
@@ -258,3 +258,18 @@ def test_what_a_middleware_made_is_checked_again(recorder: Any) -> None:
     with pytest.raises(seriatim.Invalid, match=r"jobs\[1\]: id must be"):
         recorder.perform_async([{"id": 1}])
     assert recorder.metrics["length"] == 0
+
+
+@pytest.mark.parametrize(
+    ("fields", "text"),
+    [
+        ({"score": 10**400}, "score is a number that no float can hold"),
+        ({"delay": -(10**400)}, "delay is a number that no float can hold"),
+        ({"deliver_at": 10**400}, "deliver_at is a number that no float can hold"),
+        ({"retry_count": 2**70}, "retry_count must be from -1 to 1000000"),
+        ({"deliver_at": datetime(9999, 12, 31, tzinfo=timezone.utc)}, "deliver_at is more than 100 years ahead"),
+    ],
+)
+def test_names_what_is_wrong_with_a_number_that_is_too_great(fields: Any, text: str) -> None:
+    with pytest.raises(seriatim.Invalid, match=rf"^jobs\[0\]: {text}$"):
+        worker().perform_async([{"id": 1, **fields}])

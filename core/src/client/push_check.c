@@ -6,17 +6,18 @@
 #include <math.h>
 #include <stdio.h>
 
-#define PUSH_MILLISECONDS 1e11 /* as seconds, the year 5138; as milliseconds, 1973 */
-#define PUSH_OLDEST 1e9        /* September 2001: a positive time before it was meant as seconds from now */
-#define PUSH_YEAR 31556952.0   /* seconds, as the calendar has them on average */
-#define PUSH_DAY 86400.0       /* by which the host's clock may be behind */
+#define PUSH_MILLISECONDS 2.6e11 /* as seconds, behind the year 9999, where dates end; as milliseconds, 1978 */
+#define PUSH_LATEST 1e11         /* where the time is not known yet: the year 5138 */
+#define PUSH_OLDEST 1e9          /* September 2001: a positive time before it was meant as seconds from now */
+#define PUSH_YEAR 31556952.0     /* seconds, as the calendar has them on average */
+#define PUSH_DAY 86400.0         /* by which the host's clock may be behind */
 #define PUSH_LARGEST_NUMBER (INT64_C(1) << 53)
 #define PUSH_SHOWN 48 /* bytes that an error shows of a queue's name or of an id */
 
 /* Unix seconds of a field; `where` stands before its name, `hint` says how to tell seconds from now. */
 int srt_check_unix_time(seriatim_client *c, const char *where, const char *field, const char *hint, double time)
 {
-    double limit = c->unix_time > 0 ? c->unix_time + PUSH_DAY + SRT_CENTURY_SECONDS : PUSH_MILLISECONDS;
+    double limit = c->unix_time > 0 ? c->unix_time + PUSH_DAY + SRT_CENTURY_SECONDS : PUSH_LATEST;
     if (!isfinite(time))
         return srt_fail(&c->error, SERIATIM_INVALID, "%s%s must be a finite number", where, field);
     if (time > 0 && time < PUSH_OLDEST)
@@ -113,6 +114,8 @@ int srt_push_check(seriatim_client *c, const seriatim_job *job, unsigned long at
         return status;
     if (job->has_score && !isfinite(job->score))
         return srt_fail(&c->error, SERIATIM_INVALID, "jobs[%lu]: score must be a finite number", at);
+    if (job->retry_count == INT64_MAX) /* what a host gives for a number that int64_t does not hold */
+        return srt_fail(&c->error, SERIATIM_INVALID, "jobs[%lu]: retry_count must be from -1 to 1000000", at);
     if (job->retry_count < -1 || job->retry_count > 1000000)
         return srt_fail(&c->error, SERIATIM_INVALID, "jobs[%lu]: retry_count must be from -1 to 1000000, not %lld", at,
                         (long long)job->retry_count);

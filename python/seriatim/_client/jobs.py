@@ -117,7 +117,7 @@ def ids_bytes(ids: Sequence[AnyId]) -> list[bytes]:
 def _number(value: object, at: int, key: str, rule: str) -> float | None:
     if value is None:
         return None
-    given = validate.number(value)
+    given = validate.field_number(f"jobs[{at}]: {key}", value)
     if given is None:
         raise _refusal(at, key, rule, value)
     return given
@@ -143,7 +143,7 @@ def unix_time(value: object, field: str) -> float:
     if isinstance(value, datetime):
         given = None if value.utcoffset() is None else value.timestamp()
     else:
-        given = validate.number(value)
+        given = validate.field_number(field, value)
     if given is None:
         raise validate.refusal(field, rule, value)
     return given

@@ -6,6 +6,7 @@ import inspect
 from collections.abc import AsyncGenerator, Awaitable, Callable, Generator, Sequence
 from datetime import timedelta
 from functools import partial
+from numbers import Rational
 from typing import Any, SupportsFloat, TypeVar
 
 from .. import _native
@@ -70,6 +71,14 @@ def number(value: object) -> float | None:
         return float(value)
     except (TypeError, ValueError, OverflowError):
         return None
+
+
+def field_number(field: str, value: object) -> float | None:
+    """As number. Raises Invalid for a number that is too great for a float."""
+    given = number(value)
+    if given is None and isinstance(value, Rational) and not isinstance(value, bool):
+        raise Invalid(f"{field} is a number that no float can hold")
+    return given
 
 
 def word(field: str, value: Any, words: Sequence[str]) -> str:
