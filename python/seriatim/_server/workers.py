@@ -49,6 +49,8 @@ def find(worker: Any) -> type[Worker]:
 
 def _named(name: str) -> object:
     module, _, path = name.partition(":") if ":" in name else name.rpartition(".")
+    if not module:
+        raise UsageError(f"workers: there is no {name}: a name has the form package.module:{path}")
     try:
         found: object = importlib.import_module(module)
         for part in path.split("."):
