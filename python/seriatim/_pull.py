@@ -79,8 +79,19 @@ def _pop(queues: Any, weights: Any, wait: Any, ttr: Any, max: Any) -> Pop:
     listed = queues if isinstance(queues, (list, tuple)) else [queues]
     if weights is not None and not isinstance(weights, Mapping):
         raise validate.refusal("weights", "a dict from queue to weight", weights)
-    by_name = None if weights is None else {_source(queue, "a queue of weights").name: weight for queue, weight in weights.items()}
-    return Pop([_source(queue, f"queues[{at}]") for at, queue in enumerate(listed)], by_name, wait, ttr, max)
+    return Pop([_source(queue, f"queues[{at}]") for at, queue in enumerate(listed)], _by_name(weights), wait, ttr, max)
+
+
+def _by_name(weights: Mapping[Any, Any] | None) -> dict[str, Any] | None:
+    if weights is None:
+        return None
+    found: dict[str, Any] = {}
+    for queue, weight in weights.items():
+        name = _source(queue, "a queue of weights").name
+        if name in found:
+            raise Invalid(f"weights: {name!r} is named twice")
+        found[name] = weight
+    return found
 
 
 def _source(queue: Any, field: str) -> Source:

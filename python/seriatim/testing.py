@@ -223,6 +223,8 @@ def batch(
 
     retry_count, error: of all ids. scores: of each payload, by id; missing ones are 1.0, 2.0, ... contexts: as scores.
     """
+    if not isinstance(payloads_by_id, Mapping):
+        raise validate.refusal("payloads_by_id", "a dict from id to payloads", payloads_by_id)
     return FakeBatch(find(worker), payloads_by_id, retry_count, error, scores or {}, contexts or {})
 
 

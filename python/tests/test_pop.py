@@ -184,6 +184,12 @@ def test_r_pop_7_the_first_queue_goes_first_by_names_workers_and_functions() -> 
     assert found == ["Function", "Function", "High", "High", "Low", "Low"]
 
 
+def test_a_queue_has_one_weight() -> None:
+    recorder = worker("Twice")
+    with pytest.raises(seriatim.Invalid, match="^weights: 'Twice' is named twice$"):
+        seriatim.pop("Twice", weights={recorder: 1, "Twice": 2})
+
+
 def test_r_pop_8_queues_take_turns_by_weights() -> None:
     queues = [worker("Heavy"), worker("Light")]
     for queue in queues:

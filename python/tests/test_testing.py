@@ -728,3 +728,20 @@ def test_inline(seriatim_inline):
     command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-p", "seriatim_pytest", "test_shop.py"]
     ended = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True)
     assert "3 passed" in ended.stdout, ended.stdout + ended.stderr
+
+
+@pytest.mark.parametrize("error", [None, 5])
+def test_a_batch_refuses_an_error_that_is_neither_an_exception_nor_a_text(error: Any) -> None:
+    class Failing(seriatim.Worker):
+        def perform(self, payloads_by_id: Any, batch: seriatim.Batch) -> None: ...
+
+    with pytest.raises(seriatim.Invalid, match="^error must be an exception or a str, not "):
+        testing.batch(Failing, {1: ["a"]}).fail(1, error)
+
+
+def test_a_batch_for_a_test_is_made_of_a_dict() -> None:
+    class Failing(seriatim.Worker):
+        def perform(self, payloads_by_id: Any, batch: seriatim.Batch) -> None: ...
+
+    with pytest.raises(seriatim.Invalid, match="^payloads_by_id must be a dict from id to payloads, not None$"):
+        testing.batch(Failing, None)  # type: ignore[arg-type]

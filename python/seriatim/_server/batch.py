@@ -86,7 +86,9 @@ class Batch(Mapping[Id, list[Any]]):
 
         Raises Invalid when the batch does not hold the id.
         """
-        self._outcomes[self._known(id)] = error if isinstance(error, BaseException) else str(error)
+        if not isinstance(error, (BaseException, str)):
+            raise validate.refusal("error", "an exception or a str", error)
+        self._outcomes[self._known(id)] = error
 
     def done(self, id: AnyId) -> None:
         """Records that the id is done, even if perform raises later. Raises Invalid when the batch does not hold the id."""
