@@ -331,3 +331,11 @@ def test_health_warns_and_never_fails(redis: RedisServer, caplog: pytest.LogCapt
     caplog.clear()
     health.check("unix:///no/such/socket")
     assert "cannot be checked" in caplog.text
+
+
+@pytest.mark.parametrize(
+    ("id", "text"), [("", "^id must be 1 to 1024 bytes, not 0$"), (1.5, r"^id must be a str, int, bytes or uuid.UUID, not 1\.5 \(float\)$")]
+)
+def test_names_the_id_of_scheduled_payloads_as_its_caller_does(id: Any, text: str) -> None:
+    with pytest.raises(seriatim.Invalid, match=text):
+        worker().queries.range_by_deliver_at(0, "+inf", id=id)

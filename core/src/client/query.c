@@ -279,6 +279,10 @@ static int query_check(seriatim_client *c, const seriatim_query *query)
     if (query->kind == SERIATIM_RANGE_BY_DELIVER_AT && query->id_count > 1)
         return srt_fail(&c->error, SERIATIM_INVALID, "ids must be one id or none, not %lu",
                         (unsigned long)query->id_count);
+    if (query->kind == SERIATIM_RANGE_BY_DELIVER_AT && query->id_count && query->ids &&
+        (query->ids->len < 1 || query->ids->len > SERIATIM_MAX_ID))
+        return srt_fail(&c->error, SERIATIM_INVALID, "id must be 1 to %d bytes, not %lu", SERIATIM_MAX_ID,
+                        (unsigned long)query->ids->len);
     return SERIATIM_OK;
 }
 

@@ -271,7 +271,7 @@ class Queries:
         )
 
     def _scheduled(self, min: Bound, max: Bound, limit: int, id: AnyId | None, *, reverse: bool) -> list[ScheduledJob]:
-        rows = self._rows("range_by_deliver_at", limit=limit, reverse=reverse, min=min, max=max, ids=None if id is None else [id])
+        rows = self._rows("range_by_deliver_at", limit=limit, reverse=reverse, min=min, max=max, ids=None if id is None else [jobs.id_bytes(id)])
         return [cast(ScheduledJob, {"id": row["id"], **self._scheduled_payload(row["scheduled"][0])}) for row in rows]
 
     def _scheduled_payload(self, row: dict[str, Any]) -> ScheduledPayload:
