@@ -359,6 +359,7 @@ RSpec.describe "Seriatim.pop" do
     ["a", { weights: [1] }] => /weights must be a Hash from queue to weight/,
     [%w[a b], { weights: { "a" => 1 } }] => /weights\["b"\] must be an Integer from 1 to 1000000, not nil/,
     ["a", { weights: { "a" => 1, "c" => 1 } }] => /weights: "c" is none of the queues/,
+    ["a", { weights: { "a" => 1, a: 2 } }] => /weights: "a" is named twice/,
     ["a", { weights: { "a" => 0 } }] => /weights\["a"\] must be an Integer/
   }.each do |(queues, options), message|
     it "refuses #{queues.inspect}, #{options} before anything is sent" do

@@ -288,6 +288,9 @@ local function weights_of(given, queues, names)
     if not names[name] then
       errors.misuse(("weights: %s is none of the queues"):format(validate.shown(name)))
     end
+    if by_name[name] ~= nil then
+      errors.misuse(("weights: %s is named twice"):format(validate.shown(name)))
+    end
     by_name[name] = weight
   end
   for place, queue in ipairs(queues) do

@@ -83,14 +83,21 @@ module Seriatim
     def sources(queues)
       Validate.refuse("queues", "1 to 1000 queues", queues) unless queues.size.between?(1, 1000)
       found = queues.each_with_index.map { |queue, at| Pop.source(queue, "queues[#{at}]") }
-      twice = found.map(&:name).tally.find { |_name, count| count > 1 }
-      twice ? raise(Invalid, "queues: #{twice.first.inspect} is named twice") : found
+      refuse_twice("queues", found.map(&:name))
+      found
+    end
+
+    def refuse_twice(field, names)
+      twice = names.tally.find { |_name, count| count > 1 }
+      raise Invalid, "#{field}: #{twice.first.inspect} is named twice" if twice
     end
 
     def checked_weights(weights)
       Validate.refuse("weights", "a Hash from queue to weight", weights) unless weights.is_a?(Hash)
-      given = weights.to_h { |queue, weight| [Pop.source(queue, "a queue of weights").name, weight] }
-      unasked = given.keys - @sources.map(&:name)
+      names = weights.keys.map { |queue| Pop.source(queue, "a queue of weights").name }
+      refuse_twice("weights", names)
+      given = names.zip(weights.values).to_h
+      unasked = names - @sources.map(&:name)
       raise Invalid, "weights: #{unasked.first.inspect} is none of the queues" unless unasked.empty?
 
       @sources.map { |source| Validate.integer("weights[#{source.name.inspect}]", given[source.name], 1..1_000_000) }
