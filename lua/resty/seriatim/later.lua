@@ -14,6 +14,7 @@ local settings = require "seriatim.settings"
 local MOST_ROWS = 1000 -- of one push
 local MOST_PUSHES = 1000 -- of one timer, whose memory nginx frees at its end
 local PAUSE = 0.5 -- seconds, when Redis takes nothing
+local SHORTEST = 0.01 -- seconds of a push that is tried
 -- Kinds of errors after which Redis may take later what it did not take now.
 local PASSING = {
   FULL = true, IO = true, LOADING = true, POOL_TIMEOUT = true, READONLY = true, TIMEOUT = true, UNKNOWN_OUTCOME = true,
@@ -33,6 +34,7 @@ local counts = { queued = 0, pushed = 0, refused = 0, failed = 0 }
 
 local items, first, last = {}, 1, 0 -- items[first .. last]
 local is_writing, held_up = false, false
+local last_ms -- when the nginx worker ends: how long what waits may be written (ms); nil: nothing has waited since then
 local under_way -- the batch that is being written: rows, count of its items, and the connection, once there is one; nil: none
 local checker, checked_namespace
 
@@ -199,12 +201,37 @@ local function push_one(ask, replicas, seconds, keep)
   return is_settled
 end
 
+---Gives up what waits: the nginx worker ends.
+local function lose_all(raised)
+  local count = counts.queued
+  items, first, last, counts.queued = {}, 1, 0, 0
+  lose(count, raised)
+end
+
+local function too_late()
+  return errors.new("TIMEOUT", "the nginx worker ends")
+end
+
+---The seconds of the next push, and whether what Redis does not take may be kept: at the end of the nginx worker all pushes together
+---have the time of one.
+local function patience()
+  if not ngx.worker.exiting() then
+    return settings.push_timeout, true
+  end
+  last_ms = last_ms or native.now_ms() + settings.push_timeout * 1000
+  return (last_ms - native.now_ms()) / 1000, false
+end
+
 local function flush()
   for _ = 1, MOST_PUSHES do
     if first > last then
+      last_ms = nil -- a request that still runs may push more
       return nil
     end
-    if not push_one(pool.ask, settings.wait_replicas, settings.push_timeout, not ngx.worker.exiting()) then
+    local seconds, keep = patience()
+    if seconds < SHORTEST then
+      lose_all(too_late())
+    elseif not push_one(pool.ask, settings.wait_replicas, seconds, keep) then
       return PAUSE
     end
   end
@@ -237,12 +264,10 @@ end
 
 local function write_blocking(connection, deadline)
   local left = (deadline - native.now_ms()) / 1000
-  push_one(function(use)
-    if left <= 0 then
-      return nil, errors.new("TIMEOUT", "the nginx worker ends")
-    end
-    return use(connection)
-  end, 0, left, false)
+  if left < SHORTEST then
+    return lose_all(too_late())
+  end
+  push_one(function(use) return use(connection) end, 0, left, false)
 end
 
 ---Of the batch that the timer was writing, the jobs that were sent and not answered may be written: they are not sent again.

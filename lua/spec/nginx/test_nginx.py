@@ -357,6 +357,23 @@ def test_later_writes_again_only_what_was_not_written(folder: Path, server: Redi
         nginx.end()
 
 
+def test_what_later_holds_at_quit_has_one_deadline(folder: Path, server: Redis) -> None:
+    """Of two workers in turn, so that each job is a batch of its own."""
+    nginx = Nginx(folder, server, {"redis": f"unix://{folder}/late.sock", "push_timeout": "2", "processes": "1"}).start()
+    try:
+        for number in range(12):
+            nginx.get("/log", worker=("Count", "Sleep")[number % 2], id="x", payload="0")
+        assert nginx.figures()["later"]["queued"] == 12
+        began = time.monotonic()
+        nginx.signal(signal.SIGQUIT)
+        nginx.process.wait(60)
+        assert time.monotonic() - began < 15, "12 batches take 24 seconds"
+        lost = [int(count) for count in re.findall(r"(\d+) jobs of push_later are lost: ", nginx.log())]
+        assert (sum(lost), lost[1:]) == (12, [11]), "the first batch, and the rest in one line"
+    finally:
+        nginx.end()
+
+
 def test_term_writes_what_later_holds(folder: Path, server: Redis) -> None:
     nginx = Nginx(folder, server, {"redis": f"unix://{folder}/late.sock"}).start()
     try:
