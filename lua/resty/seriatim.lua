@@ -4,7 +4,7 @@
 --
 --     seriatim.redis = "redis://127.0.0.1:6379"                                    -- init_by_lua_block
 --     OrderWorker:perform_async { { id = 1, payload = { status = "paid" } } }      -- rewrite, access, content, timers
---     seriatim.push_later(OrderWorker, { { id = 1 } })                             -- every other phase
+--     seriatim.push_later(OrderWorker, { { id = 1 } })                             -- every other one but init and exit_worker
 --     seriatim.start { threads = 8 }                                               -- init_worker_by_lua_block
 --     seriatim.exit()                                                              -- exit_worker_by_lua_block
 

@@ -1,5 +1,6 @@
 -- Pushes from phases that allow no connection: a bounded queue of each nginx worker, written in order by a timer.
 
+local phases = require "resty.seriatim.phases"
 local timers = require "resty.seriatim.timers"
 local transport = require "resty.seriatim.transport"
 local Connection = require "seriatim.client.connection"
@@ -75,12 +76,16 @@ local function enqueue(worker, rows)
 end
 
 ---Takes jobs for a push that happens soon after, in the order of these calls. Checks everything now, and calls the client
----middlewares now. Works in every phase but init_by_lua.
+---middlewares now. Works in every phase but init_by_lua and exit_worker_by_lua, where nothing is called.
 ---@param worker seriatim.Worker
 ---@param list seriatim.Job[]
----@return integer? count  of the jobs taken; nil where the queue is full
----@return seriatim.Error? err  kind QUEUE_FULL
+---@return integer? count  of the jobs taken; nil where the queue is full, or the phase has no timers
+---@return seriatim.Error? err  kind QUEUE_FULL, or UNSUPPORTED
 function later.push(worker, list)
+  local refusal = phases.refusal_later()
+  if refusal then
+    return nil, refusal
+  end
   local result, err = push.push_by(enqueue, worker, list)
   if result == nil then
     return nil, err

@@ -155,6 +155,44 @@ def test_a_phase_without_sockets_is_named(nginx: Nginx) -> None:
     assert refused.startswith("UNSUPPORTED: nginx allows no connection in its phase header_filter")
 
 
+PUSH_IN_INIT = """
+    require "app"
+    local seriatim = require "resty.seriatim"
+    local function try(phase, push, ...)
+      local ok, result, err = pcall(push, ...)
+      ngx.log(ngx.WARN, phase, ": ", tostring(ok), " ", tostring(result), " ", tostring(err), ".")
+    end
+    function TRY(phase)
+      try(phase .. " later", seriatim.push_later, require("app").Count, { { id = "x", payload = "0" } })
+      try(phase .. " now", require("app").Count.perform_async, require("app").Count, { { id = "x", payload = "0" } })
+    end
+    TRY "init"
+"""
+EXIT = 'require("resty.seriatim").exit()'
+
+
+def test_a_phase_without_timers_takes_nothing_for_later(
+    folder: Path, server: Redis, capfd: pytest.CaptureFixture[str]
+) -> None:
+    nginx = Nginx(folder, server, {"redis": server.url}).configure('require "app"', PUSH_IN_INIT)
+    nginx.configure(EXIT, f'TRY "exit" {EXIT}').start()
+    try:
+        assert later(nginx) == {}, "each count is 0"
+        assert nginx.get("/content", id="y", payload="0") == (200, "ok")
+        wait_until(lambda: nginx.lines(), "a run")
+        nginx.signal(signal.SIGQUIT)
+        nginx.process.wait(60)
+        logged = nginx.log() + capfd.readouterr().err  # where nginx writes while it begins
+        refused = "true nil UNSUPPORTED: nginx allows no connection and no timer in its phase"
+        for phase, name, advice in [("init", "init", "push in init_worker_by_lua_block, by seriatim.push_later"),
+                                    ("exit", "exit_worker", "push before the nginx worker ends")]:
+            for call in ("later", "now"):
+                assert f"{phase} {call}: {refused} {name}: {advice}." in logged
+        assert set(runs(nginx)) == {("y", "0")}
+    finally:
+        nginx.end()
+
+
 def later(nginx: Nginx) -> Counter[str]:
     """What push_later counts in both workers: asked until both have answered."""
     found: dict[int, dict[str, int]] = {}
