@@ -97,11 +97,32 @@ function errors.refuse(raised)
   error(raised, 0)
 end
 
----The file of the code that called us.
----@return string
-function errors.source()
-  local _, source = caller()
-  return source
+---The nearest function on the stack that is a file as a whole, and not the library's: another one each time that the file is loaded.
+local function nearest_file(level)
+  while true do
+    local info = debug.getinfo(level, "Sf")
+    if not info or info.what == "main" and not is_ours(info.source) then
+      return info
+    end
+    level = level + 1
+  end
+end
+
+---@class seriatim.Place
+---@field file string  that was being loaded, or else that of the code that called us
+---@field chunk function?  the file's function; nil: no file was being loaded
+---@field line string  file and line of the code that called us; "": that was a tail call, which leaves nothing on the stack
+
+---Where the library was called.
+---@return seriatim.Place
+function errors.place()
+  local level, source = caller()
+  local file, info = nearest_file(3), debug.getinfo(3, "Sl")
+  local is_known = level > 0 and info and info.currentline > 0
+  return {
+    file = file and file.source or source, chunk = file and file.func,
+    line = is_known and ("%s:%d"):format(info.source, info.currentline) or "",
+  }
 end
 
 ---Raises a seriatim.Error of kind USAGE.

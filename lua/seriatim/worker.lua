@@ -18,8 +18,8 @@ local native = require "seriatim.native"
 
 local worker = {}
 
----All workers that were defined in this Lua state, in that order, each with the file that defined it.
----@type { worker: seriatim.Worker, source: string }[]
+---All workers that were defined in this Lua state, in that order, each with the place that defined it.
+---@type { worker: seriatim.Worker, place: seriatim.Place, perform_at: string }[]
 worker.all = {}
 
 ---What retries_exhausted is called with; payloads as {payload, score}: the first of payloads_count, up to some 256 KiB.
@@ -158,6 +158,12 @@ local function set_names(made, options)
   made.name = options.name or options.queue_name
 end
 
+---File and line; "": it is none that Lua knows.
+local function defined_at(called)
+  local info = type(called) == "function" and debug.getinfo(called, "S")
+  return info and ("%s:%d"):format(info.source, info.linedefined) or ""
+end
+
 ---Makes a worker.
 ---@param options seriatim.WorkerOptions
 ---@return seriatim.Worker
@@ -176,7 +182,7 @@ function worker.define(options)
   rawset(made, "queries", queries.new(made))
   rawset(made, "actions", actions.new(made))
   rawset(made, "queue", queue.new(made))
-  table.insert(worker.all, { worker = made, source = errors.source() })
+  table.insert(worker.all, { worker = made, place = errors.place(), perform_at = defined_at(options.perform) })
   return made
 end
 

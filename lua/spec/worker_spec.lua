@@ -203,13 +203,60 @@ describe("the workers of a server", function()
     assert.equal(1, #workers.chosen({ define("a"), idle }, { "a" }))
   end)
 
-  it("are the latest of their names", function()
-    local old, new = define("Again"), define("Again")
-    local found = {}
-    for _, worker in ipairs(workers.defined()) do
-      found[worker] = true
+  describe("with one name", function()
+    -- As the file of this name: run again by another call of `run`, it is a reload.
+    local function run(name, text)
+      local _, made = assert(pcall(assert((loadstring or load)(text, "@" .. name)))) -- by a C function, as `require` does
+      return made
     end
-    assert.same({ nil, true }, { found[old], found[new] })
-    assert.is_true(worker_module.is(old) and not worker_module.is({}))
+
+    local function defined(name)
+      local found = {}
+      for _, worker in ipairs(workers.defined()) do
+        found[#found + 1] = worker.name == name and worker or nil
+      end
+      return found
+    end
+
+    local DEFINED = [[
+      local made = require("seriatim").worker { name = "%s", perform = function() end }
+      return made
+    ]]
+    local RETURNED = [[return require("seriatim").worker { name = "%s", perform = function() end }]]
+
+    it("are the latest after a reload", function()
+      run("one.lua", DEFINED:format("Reloaded"))
+      local latest = run("one.lua", "-- edited\n" .. DEFINED:format("Reloaded"))
+      assert.same({ latest }, defined "Reloaded")
+    end)
+
+    it("are the latest after a reload of a file that returns one", function()
+      run("one.lua", RETURNED:format("Returned"))
+      local latest = run("one.lua", RETURNED:format("Returned"))
+      assert.same({ latest }, defined "Returned")
+    end)
+
+    it("are the latest where the same line defined them", function()
+      local old, new = define("SameLine"), define("SameLine")
+      assert.same({ new }, defined "SameLine")
+      assert.is_true(worker_module.is(old) and not worker_module.is({}))
+    end)
+
+    it("are all there where two files define them, also by a tail call", function()
+      run("one.lua", DEFINED:format("InTwoFiles"))
+      run("two.lua", DEFINED:format("InTwoFiles"))
+      assert.equal(2, #defined "InTwoFiles")
+      for _, name in ipairs { "one.lua", "two.lua" } do
+        run(name, RETURNED:format("ReturnedByTwo"))
+      end
+      assert.equal(2, #defined "ReturnedByTwo")
+    end)
+
+    it("are all there where one file defines them, and are refused", function()
+      local twice = run("one.lua", DEFINED:format("InOneFile"):gsub("return made", "") .. DEFINED:format("InOneFile"))
+      local found = defined "InOneFile"
+      assert.same({ 2, twice }, { #found, found[2] })
+      raises("^USAGE: workers: InOneFile and InOneFile have the same queue_name 'InOneFile'$", function() workers.chosen(found) end)
+    end)
   end)
 end)

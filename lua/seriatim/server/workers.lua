@@ -37,14 +37,32 @@ function workers.find(given)
   return errors.usage(("workers: %s is not a seriatim.worker"):format(validate.shown(given)))
 end
 
+---Has a reload of its file defined `other` anew? Then the file was loaded again, or the same line of it has run again. Two
+---definitions of one name in two files, or at two lines of one, are a mistake of the application.
+local function is_reloaded(each, other)
+  local one, two = each.place, other.place
+  if each.worker.name ~= other.worker.name or one.file ~= two.file then
+    return false
+  end
+  return one.chunk ~= two.chunk or one.line == two.line and each.perform_at == other.perform_at
+end
+
+local function place_of_reloaded(list, each)
+  for place, other in ipairs(list) do
+    if is_reloaded(each, other) then
+      return place
+    end
+  end
+  return #list + 1
+end
+
 ---All that were defined; of those that a reload replaced, only the latest.
 ---@return seriatim.Worker[]
 function workers.defined()
-  local place_of, found = {}, {}
+  local list, found = {}, {}
   for _, each in ipairs(worker.all) do
-    local key = each.source .. "\n" .. each.worker.name
-    place_of[key] = place_of[key] or #found + 1
-    found[place_of[key]] = each.worker
+    local place = place_of_reloaded(list, each)
+    list[place], found[place] = each, each.worker
   end
   return found
 end
