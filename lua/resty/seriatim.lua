@@ -8,6 +8,11 @@
 --     seriatim.start { threads = 8 }                                               -- init_worker_by_lua_block
 --     seriatim.exit()                                                              -- exit_worker_by_lua_block
 
+-- Outside of nginx, as in a test, it is the plain module. A test may have a global `ngx` of its own; nginx's is loaded.
+if not package.loaded.ngx then
+  return require "seriatim"
+end
+
 local later = require "resty.seriatim.later"
 local loops = require "resty.seriatim.loop"
 local nodes = require "resty.seriatim.node"

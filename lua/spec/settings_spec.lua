@@ -178,6 +178,11 @@ describe("the module", function()
     assert.matches("was loaded with the C module of 0; compile it again", text)
   end)
 
+  it("is the same by the name of that for nginx, outside of nginx", function()
+    local program = [[ngx = {} print(require "resty.seriatim" == require "seriatim", require("resty.seriatim").push_later)]]
+    assert.equal("true\tnil\n", suite.run({}, program))
+  end)
+
   it("shows any value in a message on one line", function()
     local validate = require "seriatim.client.validate"
     assert.equal("'a\\10b\\0' (string)", validate.describe("a\nb\0"))

@@ -57,8 +57,14 @@ def test_the_test_modes_of_python(blocks: Section, tmp_path: Path, env: dict[str
 
 @runs(PAGE, "Test modes in Lua")
 def test_the_test_modes_of_lua(blocks: Section, tmp_path: Path, env: dict[str, str]) -> None:
-    write(blocks, tmp_path, "lua", 2)
-    assert "5 successes / 0 failures" in shell(blocks.take("sh").text, tmp_path, {**env, "REDIS_URL": "redis://127.0.0.1:1"})
+    env = {**env, "REDIS_URL": "redis://127.0.0.1:1"}
+    write(blocks, tmp_path, "lua", 3)
+    assert "5 successes / 0 failures" in shell(blocks.take("sh").text, tmp_path, env)
+    of_nginx = blocks.take("sh").text
+    by_luajit = {**env, "LUA_CPATH": env["LUA_CPATH"].replace("/5.4/", "/5.1/")}
+    for command, variables in [(of_nginx, env), (of_nginx.replace("lua5.4", "luajit"), by_luajit)]:
+        found = shell(command, tmp_path, variables)
+        assert "1 visits of /" in found.replace("\t", "") and "1 success / 0 failures" in found
 
 
 @runs(PAGE, "A Redis for the tests")
