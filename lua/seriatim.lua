@@ -126,11 +126,24 @@ function seriatim.array(list)
   return setmetatable(validate.list("array", list), native.array_mt)
 end
 
-return setmetatable(seriatim, {
+setmetatable(seriatim, {
   __index = function(_, name)
     if settings.is_one(name) then
       return settings[name]
     end
   end,
-  __newindex = settings.set,
 })
+
+---A function can be replaced by another one, by that of a test, say.
+local function set(_, name, value)
+  if validate.is_callable(rawget(seriatim, name)) and validate.is_callable(value) then
+    rawset(seriatim, name, value)
+  else
+    settings.set(settings, name, value)
+  end
+end
+
+-- The module itself is empty, so that Lua asks `set` for every name, those of the functions among them.
+---@type seriatim
+local module = setmetatable({}, { __index = seriatim, __newindex = set })
+return module

@@ -85,7 +85,7 @@ end
 
 local ADDED = { push_later = later.push, later = later.counts, start = start, exit = exit, stats = stats }
 for name, added in pairs(ADDED) do
-  rawset(seriatim, name, added)
+  rawset(getmetatable(seriatim).__index, name, added)
 end
 
 return seriatim

@@ -178,6 +178,23 @@ describe("the module", function()
     assert.matches("was loaded with the C module of 0; compile it again", text)
   end)
 
+  it("refuses to have something else in the place of a function", function()
+    local worker, null = seriatim.worker, seriatim.null
+    local text = "^there is no setting 'worker' %(did you mean workers%?%); there are workers, poll_interval"
+    assert.matches("settings_spec.lua:%d+: ", suite.raises(text, function() seriatim.worker = {} end))
+    suite.raises("^there is no setting 'array'; there are ", function() seriatim.array = nil end)
+    suite.raises("^there is no setting 'null'; there are ", function() seriatim.null = print end)
+    assert.same({ worker, null }, { seriatim.worker, seriatim.null })
+  end)
+
+  it("lets a test replace a function", function()
+    local replaced = stub(seriatim, "pipelined")
+    seriatim.pipelined()
+    assert.stub(replaced).was_called(1)
+    replaced:revert()
+    assert.equal(require("seriatim.client.pipeline").pipelined, seriatim.pipelined)
+  end)
+
   it("is the same by the name of that for nginx, outside of nginx", function()
     local program = [[ngx = {} print(require "resty.seriatim" == require "seriatim", require("resty.seriatim").push_later)]]
     assert.equal("true\tnil\n", suite.run({}, program))
