@@ -4,13 +4,20 @@ require_relative "spec_helper"
 
 BUTTONS = ["Perform retries now", "Perform all now", "Kill all failed", "Delete all failed", "Perform now", "Park", "Delete"].freeze
 
-# Every action of the pages, for each mount: what asks first, what it says, what it did; and who may do it.
-each_mount "the actions" do
+# Every action of the pages: what asks first, what it says, what it did; and who may do it. The same pages and the same core answer on
+# every mount, so each example is on one of them at a time.
+each_mount "the actions", of: Mounts::ALL.size do
   let(:queue) { House.queue }
   let(:actions) { live[queue].actions }
 
   after { browser.forget_cookies }
   after { |example| expect(browser.harm).to eq([]) unless example.exception }
+
+  # The reader has this role from the next page on; nil: what a visitor has. A cookie is set on a page of its origin: here one without an application.
+  def become(role)
+    browser.visit("#{site.url}livez")
+    role ? browser.cookie("role", role) : browser.forget_cookies
+  end
 
   def metrics = live[queue].metrics
   def counts = metrics.values_at(:length, :retries, :parked, :morgue_length)
@@ -188,7 +195,7 @@ each_mount "the actions" do
   end
 
   # Each holds a connection until its end. Were the probe to wait for one of them, it would be answered after it.
-  it "two long changes hold up neither a probe nor a page" do
+  it "two long changes hold up neither a probe nor a page", :host do
     beside = Array.new(5).each_index.lazy.map do |attempt| # on a busy machine the changes may end before the probe is asked
       40.times { |n| live[queue].perform_async(Array.new(1000) { |i| { id: "#{attempt}-#{n}-#{i}", payload: 1, delay: 3600 } }) }
       actions.pause
@@ -448,8 +455,7 @@ each_mount "the actions" do
     shows("No payload dropped: it runs by now, is gone, or has another score.") { told }
     live[queue].perform_async([{ id: "other", payload: 1, delay: 3600 }])
     seen = lambda do |role, on|
-      browser.visit(site.page(""))
-      role ? browser.cookie("role", role) : browser.forget_cookies
+      become(role)
       open("id", queue: queue, id: "other", on: on)
       browser.waited("the payload") { browser.there?(".payloads li") }
       browser.texts(".payloads .danger-text").map(&:strip)
@@ -586,8 +592,7 @@ each_mount "the actions" do
   it "hide what a role may not do" do
     live.fill(queue, later: 1, retrying: 1, dead: 1)
     seen = lambda do |role, on|
-      browser.visit(site.page(""))
-      role ? browser.cookie("role", role) : browser.forget_cookies
+      become(role)
       %w[enqueued dead].flat_map do |page|
         open(page, queue: queue, on: on)
         first = row(page == "dead" ? "gone-001" : "later-001")
@@ -608,8 +613,7 @@ each_mount "the actions" do
   it "hide from a role what it may not ask of a node" do
     name = rows_of("/api/v1/nodes")["nodes"].first.fetch("name")
     seen = lambda do |role, on|
-      browser.visit(site.page(""))
-      role ? browser.cookie("role", role) : browser.forget_cookies
+      become(role)
       open("nodes", on: on)
       browser.waited("the node") { browser.there?(row(name)) }
       browser.texts("#{row(name)} button").map(&:strip)
@@ -620,7 +624,7 @@ each_mount "the actions" do
     expect(seen[nil, site(:read_only)]).to eq([])
   end
 
-  it "ask for a token, which may have any characters, and refuse a wrong one" do
+  it "ask for a token, which may have any characters, and refuse a wrong one", :host do
     live.fill(queue, dead: 1)
     open("dead", queue: queue, on: site(:token))
     browser.waited("the question") { browser.text("dialog h2") == "A token is needed" || browser.there?("dialog input[type=password]") }

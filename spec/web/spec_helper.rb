@@ -11,7 +11,7 @@ require_relative "kit/site"
 
 # Made when they are needed, for all examples of a process.
 module House
-  QUEUES = Array.new(90) { |number| format("Orders %02d", number + 1) }.freeze
+  QUEUES = Array.new(ENV["SPREAD"] ? 50 : 90) { |number| format("Orders %02d", number + 1) }.freeze
   NAMES = ENV.fetch("MOUNTS", Mounts::CONSUMING.keys.join(",")).split(",")
   MOUNTS = Mounts::ALL.slice(*NAMES)
   LOCK = Mutex.new
@@ -85,13 +85,17 @@ RSpec.configure do |config|
   config.after(:suite) { House.close }
 end
 
-# A group for each mount. SPREAD: each example runs on half of the mounts, the next one on the others.
-def each_mount(text, &block)
+# A group for each mount. SPREAD: of that many mounts one runs an example, and the next one runs the next example. Examples about the
+# host, which have :host, run on every second mount whatever the group says.
+def each_mount(text, of: 2, &block)
   House::MOUNTS.each_key do |name|
     group = RSpec.describe("#{text}, #{name}", mount: name, &block)
     next unless ENV["SPREAD"]
 
     examples = group.descendants.flat_map(&:examples)
-    examples.each_with_index { |example, at| example.metadata[:on_other_mounts] = (at + Mounts::ALL.keys.index(name)).odd? }
+    examples.each_with_index do |example, at|
+      of_these = example.metadata[:host] ? 2 : of
+      example.metadata[:on_other_mounts] = ((at + Mounts::ALL.keys.index(name)) % of_these).positive?
+    end
   end
 end
