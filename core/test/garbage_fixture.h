@@ -28,12 +28,13 @@ int garbage_is_of_shard(char kind);
 /* The keys that a script declares. Returns their number. */
 size_t garbage_keys(char kind, const char *keys[GARBAGE_KEYS]);
 redisReply *garbage_call(const char *name, char kind, const garbage_arguments *a);
-void garbage_restore(void);
+/* Brings all keys back as they were. key: the only one that was changed since by other means than calls, or NULL. */
+void garbage_restore(const char *key);
 /* The arguments of one of `calls`; garbage_free frees them. */
 void garbage_plausible(garbage_arguments *a, const struct call *c);
 /*
- * Calls; an error must not have changed anything. what: how the keys are, in the same words if they are the same.
- * Returns whether it was an error.
+ * Calls; an error must not have changed anything. what: how the keys are, for the message that says what has. Returns
+ * whether it was an error.
  */
 int garbage_refuses_cleanly(const struct call *c, const garbage_arguments *a, const char *what);
 

@@ -74,7 +74,7 @@ static void test_plausible_calls_succeed(void **state)
     for (i = 0; i < CALLS; i++) {
         garbage_arguments a;
         redisReply *reply;
-        garbage_restore();
+        garbage_restore(NULL);
         garbage_plausible(&a, &calls[i]);
         reply = garbage_call(calls[i].name, calls[i].keys, &a);
         if (reply->type == REDIS_REPLY_ERROR)
@@ -96,7 +96,7 @@ static void test_f10_garbage_in_every_argument(void **state)
         for (trial = 0; trial < trials; trial++) {
             garbage_arguments a;
             int more;
-            garbage_restore();
+            garbage_restore(NULL);
             garbage_plausible(&a, &calls[i]);
             for (more = 1 + (int)roll(2); more > 0 && a.count > 0; more--)
                 spoil(&a);
