@@ -522,13 +522,10 @@ uint64_t sim_number_from_env(const char *name, uint64_t fallback)
 void sim_breaks_a_promise(const profile *p, control c)
 {
     totals sum;
-    unsigned found = 0;
+    char violation[256] = "";
     uint64_t seed;
     memset(&sum, 0, sizeof sum);
-    for (seed = 1; seed <= 6; seed++) {
-        char violation[256];
+    for (seed = 1; seed <= 6 && !violation[0]; seed++)
         sim_run_round(p, seed, c, &sum, violation, sizeof violation);
-        found += violation[0] != 0;
-    }
-    assert_true(found > 0);
+    assert_string_not_equal(violation, "");
 }

@@ -47,7 +47,7 @@ static const profile profiles[] = {
 
 static void test_random_rounds_keep_every_promise(void **state)
 {
-    uint64_t seed = sim_number_from_env("SEED", 1), rounds = sim_number_from_env("ROUNDS", 4 * PROFILES), i;
+    uint64_t seed = sim_number_from_env("SEED", 1), rounds = sim_number_from_env("ROUNDS", 2 * PROFILES), i;
     totals sum;
     unsigned bad = 0;
     (void)state;

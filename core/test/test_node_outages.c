@@ -47,7 +47,7 @@ static profile outage_of(int kind)
 
 static void test_f36_no_outage_of_redis_makes_an_id_run_twice(void **state)
 {
-    uint64_t seed = sim_number_from_env("SEED", 1), rounds = sim_number_from_env("ROUNDS", 6 * OUTAGE_PROFILES), i;
+    uint64_t seed = sim_number_from_env("SEED", 1), rounds = sim_number_from_env("ROUNDS", 3 * OUTAGE_PROFILES), i;
     totals sum;
     unsigned bad = 0;
     (void)state;
