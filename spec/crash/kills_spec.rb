@@ -41,10 +41,10 @@ RSpec.describe "SIGKILL" do
   end
 
   it "F1, F3 workers of all languages are killed at random while Redis forgets its scripts", limit: LIMIT do
-    kills = Figures.count(500, 10_000)
+    kills = Figures.count(250, 10_000)
     kit.queue("Random", shards_count: 48, **SETTINGS)
     kit.watch_leases
-    storm = Storm.new(kit, "Random", (1..400).map { |number| "id#{number}" })
+    storm = Storm.new(kit, "Random", (1..400).map { |number| "id#{number}" }, payload: ->(random) { { sleep: random.rand(0.05).round(4) } }) # so more die in a run
     start = lambda do
       kit.worker(WEIGHTS.sample(random: kit.random), lease: 0.2 + kit.random.rand(0.2), threads: kit.random.rand(1..6),
                  nodes: kit.random.rand(3).zero? ? nil : 1)
@@ -63,7 +63,7 @@ RSpec.describe "SIGKILL" do
   end
 
   it "F1, F3 workers of all languages are killed at each of eight points", limit: LIMIT do
-    each = Figures.count(125, 1_000)
+    each = Figures.count(40, 1_000)
     kit.queue("Stepped", shards_count: 96, **SETTINGS)
     kit.watch_leases
     storm = Storm.new(kit, "Stepped")
@@ -76,7 +76,7 @@ RSpec.describe "SIGKILL" do
   end
 
   it "F1 workers are killed before they hear of what pushes have claimed for them", limit: LIMIT do
-    each = Figures.count(50, 1_000)
+    each = Figures.count(25, 1_000)
     kit.queue("Handed", shards_count: 32, **SETTINGS)
     kit.watch_leases
     points = HandOverPoints.new(kit, "Handed", lanes: 16)
@@ -90,7 +90,7 @@ RSpec.describe "SIGKILL" do
   # Payloads of an id that failed and payloads that came while it ran become one list, some at a time, by calls of recover.lua.
   # Thousands of them need several calls, and the worker dies between two of these or in one.
   it "F1 workers are killed while they unite the payloads of an id", limit: LIMIT do
-    rounds = Figures.count(12, 120)
+    rounds = Figures.count(6, 120)
     kit.queue("Uniting", shards_count: 1, fold: "list", max_retry_count: 1_000_000, back_off: 0.01)
     works = File.join(kit.folder, "works")
     proxy = Proxy.new(kit.redis.socket)

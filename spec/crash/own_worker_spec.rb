@@ -19,7 +19,7 @@ RSpec.describe "A user's worker in the crash kit" do
 
   %w[ruby python lua].each do |language|
     it "F1 in #{language} is killed at random, killed at eight points and frozen, by one command" do
-      counts = Figures.count(%w[--kills 10 --steps 1 --freezes 2], %w[--kills 200 --steps 20 --freezes 10])
+      counts = Figures.count(%w[--kills 4 --steps 1 --freezes 1], %w[--kills 200 --steps 20 --freezes 10])
       output, status = storm(language, *counts)
       expect(status).to be_success, output
       expect(output).to include("0 lost, 0 out of order, 0 concurrent")

@@ -50,11 +50,11 @@ RSpec.describe "poppers" do
   it "F1, F2, F3, R-CRASH-8 servers and poppers of all languages are killed and frozen, and web applications restarted", limit: Figures.count(1_500, 3_600) do
     kit.queue("Pulled", **SETTINGS)
     kit.watch_leases
-    storm = Storm.new(kit, "Pulled", ids(100))
+    storm = Storm.new(kit, "Pulled", ids(100), payload: ->(random) { { sleep: random.rand(0.03).round(4) } }) # so some die in a run
     crowd = PopperStorm.new(kit, "Pulled", ttr: 1.5)
     storm.during do
-      [in_turns(Figures.count(60, 2_000), 0.08) { crowd.kill_one },
-       in_turns(Figures.count(8, 200), 0.7) { crowd.restart_web },
+      [in_turns(Figures.count(30, 2_000), 0.08) { crowd.kill_one },
+       in_turns(Figures.count(5, 200), 0.7) { crowd.restart_web },
        in_turns(Figures.count(2, 60), 0.1) { crowd.freeze_some }].each(&:value)
       crowd.close
     end
@@ -70,7 +70,7 @@ RSpec.describe "poppers" do
     kit.queue("Pulled", **SETTINGS)
     crowd = PopperStorm.new(kit, "Pulled", ttr: 2, kinds: %w[c ruby python asyncio lua], servers: [])
     pushed = 0
-    kills = in_turns(Figures.count(30, 1_000), 0.06) { crowd.kill_one }
+    kills = in_turns(Figures.count(20, 1_000), 0.06) { crowd.kill_one }
     while kills.alive?
       kit.push("Pulled", (pushed...pushed += 10).map { |number| "job#{number}" }, 1, sleep: 0.01)
       sleep 0.1
@@ -130,7 +130,7 @@ RSpec.describe "poppers" do
   it "F5, R-POP-2 poppers and servers that are told to stop under load end what they run", limit: Figures.count(1_500, 3_600) do
     kit.queue("Pulled", **SETTINGS)
     kit.watch_leases
-    rounds = Figures.count(3, 60)
+    rounds = Figures.count(2, 60)
     long = ->(random) { { sleep: (0.03 + random.rand(0.05)).round(3) } } # so most processes are in a run when they are told to stop
     Storm.new(kit, "Pulled", ids(100), payload: long).during { rounds.times { stop_under_load } }
     verdict = finish([server, popper(ttr: 60)])
@@ -153,7 +153,7 @@ RSpec.describe "poppers" do
     kit.queue("Pulled", **SETTINGS)
     storm = Storm.new(kit, "Pulled", ids(60))
     storm.during do
-      Figures.count(4, 50).times do
+      Figures.count(2, 50).times do
         dying = POINTS.map { |point| popper(die: "#{point}:#{1 + kit.random.rand(5)}") }
         dying.each { |process| expect(process.wait).to be_nil }
       end

@@ -34,7 +34,7 @@ RSpec.describe "Payloads that are done by themselves" do
     kit.watch_leases
     points = TaskPoints.new(kit, "Tasks", lanes: lanes)
     languages = (Kit::LANGUAGES * 3).shuffle(random: kit.random)
-    Storm.new(kit, "Tasks").during(pushes: false) { points.run(Figures.count(12, 200), languages) }
+    Storm.new(kit, "Tasks").during(pushes: false) { points.run(Figures.count(6, 200), languages) }
     last = Kit::LANGUAGES.map { |language| kit.worker(language, lease: 1) }
     kit.drain(Figures.count(150, 300))
     last.each { |worker| expect(worker.stop).to eq(0) }
