@@ -10,7 +10,7 @@ RSpec.describe "Redis Cluster" do
   include ClusterLoad
 
   SECONDS = Figures.count(6, 180)
-  PAUSE = Figures.count(0.005, 0.4) # between two pushes
+  PAUSE = Figures.count(0.03, 0.4) # seconds between two pushes of a producer
   BY_SLOT = /{(.*?)}/n
 
   before { |example| with_redis(redis: ClusterSetup) unless example.metadata[:own] }
@@ -130,7 +130,7 @@ RSpec.describe "Redis Cluster" do
 
   it "F37, R-CLUSTER-3 a master is added and takes its share under load" do
     added = nil
-    under_load(nil) do
+    under_load(nil, pause: PAUSE) do
       added = cluster.add_master
       cluster.rebalance(added, first: slots("Storm", 8))
       more_runs(200)
