@@ -52,7 +52,7 @@ RSpec.describe "Trouble with Redis" do
 
   # SIGKILL as soon as the load runs again after the one before.
   def kill_redis_under_load(times)
-    under_load(nil, pause: Figures.count(0.005, 0.05)) do
+    under_load(nil, pause: Figures.count(0.02, 0.05)) do
       times.times do
         disk_keeps_up
         redis.restart(:KILL)

@@ -73,7 +73,7 @@ module AllLanguages
   # A worker of each language and producers at work on Storm, the producers also on Kept, which nobody serves, while the
   # block is called again and again for `seconds`, or once when that is nil.
   # @param workers [#call, nil] starts others
-  def under_load(seconds, url: redis.url, lease: 10, pause: 0.005, workers: nil)
+  def under_load(seconds, url: redis.url, lease: 10, pause: 0.02, workers: nil)
     kit.queue("Storm", **STORM)
     kit.queue("Kept", shards_count: 3, fold: "list")
     enough = File.join(kit.folder, "enough")
