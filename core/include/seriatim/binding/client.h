@@ -168,9 +168,9 @@ const seriatim_error *srt_client_held_up(const seriatim_client *client);
  */
 int srt_link_may_resolve(const seriatim_link *link);
 /*
- * Ends the operation that seriatim_link_step left at AGAIN, because the time is over that the host gives it. Returns its
- * status; the error names the cause as far as it is known: what Redis said last, or why it could not be reached. The
- * connections are closed, so no later answer can be mistaken for that of another operation.
+ * Ends the operation that seriatim_link_step left at AGAIN, because the time is over that the host gives it. Returns
+ * its status; the error names the cause as far as it is known: what Redis said last, or why it could not be reached.
+ * The connections are closed, so no later answer can be mistaken for that of another operation.
  */
 int srt_link_expire(seriatim_link *link);
 
