@@ -315,27 +315,47 @@ static void test_r_action_17_dead_ids_of_one_error_are_requeued_once_if_a_move_b
     requeues_one_error(1);
 }
 
-static void test_r_web_22_an_id_whose_move_has_stopped_is_named_as_the_cause(void **state)
+/* An id that leaves its shard, of which no server goes on with the move. */
+static void stop_a_move(move *m, char *id, size_t cap)
 {
-    char id[32], body[64];
     int64_t shards;
     int i = 0;
-    move m;
-    (void)state;
     open_with_ids();
     get("/api/v1/queues/Q");
     shards = member("shards");
     do
-        snprintf(id, sizeof id, "id%d", i++);
+        snprintf(id, cap, "id%d", i++);
     while (seriatim_shard_of(id, strlen(id), (unsigned)shards) != 0 ||
            seriatim_shard_of(id, strlen(id), (unsigned)shards + 1) == 0);
     push_text("Q", id, "payload", 1000);
-    move_begin(&m, (unsigned)shards + 1);
-    freeReplyObject(depart(&m, 0, id));
+    move_begin(m, (unsigned)shards + 1);
+    freeReplyObject(depart(m, 0, id));
+}
+
+static void test_r_web_22_an_id_whose_move_has_stopped_is_named_as_the_cause(void **state)
+{
+    char id[32], body[64];
+    move m;
+    (void)state;
+    stop_a_move(&m, id, sizeof id);
     srt_link_set_limits(browser.link, 300, 15000);
     snprintf(body, sizeof body, "{\"ids\":[\"%s\"]}", id);
     assert_int_equal(ask("POST", "/api/web/Q/delete", body), 503);
     shows("\"error\":\"timed out: the id is on its way to another shard");
+}
+
+/* Redis goes on answering that it is on its way, which does not prolong a push. */
+static void test_r_web_22_a_push_of_an_id_whose_move_has_stopped_ends(void **state)
+{
+    char id[32], body[128];
+    move m;
+    (void)state;
+    stop_a_move(&m, id, sizeof id);
+    snprintf(body, sizeof body, "{\"queue\":\"Q\",\"jobs\":[{\"id\":\"%s\",\"payload\":1}]}", id);
+    browser.settings.consume = 1;
+    browser.request.role = SERIATIM_WEB_CONSUMER;
+    assert_int_equal(ask("POST", "/api/v1/consume/push", body), 503);
+    shows("timed out: the id is on its way to another shard");
 }
 
 int main(void)
@@ -347,6 +367,7 @@ int main(void)
         cmocka_unit_test(test_r_web_22_pages_show_all_ids_while_they_move),
         cmocka_unit_test(test_r_web_22_an_id_is_found_while_it_is_in_a_batch),
         cmocka_unit_test(test_r_web_22_an_id_whose_move_has_stopped_is_named_as_the_cause),
+        cmocka_unit_test(test_r_web_22_a_push_of_an_id_whose_move_has_stopped_ends),
         cmocka_unit_test(test_r_action_17_all_dead_ids_are_requeued_once_while_they_move),
         cmocka_unit_test(test_r_action_17_dead_ids_of_one_error_are_requeued_once_while_they_move),
         cmocka_unit_test(test_r_action_17_dead_ids_of_one_error_are_requeued_once_if_a_move_begins),

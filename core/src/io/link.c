@@ -178,11 +178,16 @@ const char *seriatim_link_address(const seriatim_link *link)
 
 /* ---- Time ---------------------------------------------------------------------------------- */
 
+static int64_t link_earlier(int64_t a, int64_t b)
+{
+    return a < b ? a : b;
+}
+
 static int64_t link_deadline_ms(const seriatim_link *link)
 {
     int64_t whole = srt_client_whole_ms(link->client), limit = whole ? whole : link->limit_ms;
     if (link->client->limit_ms && link->client->limit_ms < link->limit_ms)
-        return link->began_ms + link->client->limit_ms;
+        return link_earlier(link->began_ms + link->client->limit_ms, whole ? link->first_ms + whole : INT64_MAX);
     if (!link->was_up && limit > LINK_FIRST_LIMIT_MS + link->look_up_ms)
         limit = LINK_FIRST_LIMIT_MS + link->look_up_ms;
     return (whole ? link->first_ms : link->began_ms) + limit;
@@ -431,11 +436,6 @@ int seriatim_link_wants(const seriatim_link *link)
     if (awaited)
         return srt_transport_wants(awaited);
     return link_watches(link) ? SERIATIM_WANT_READ : 0;
-}
-
-static int64_t link_earlier(int64_t a, int64_t b)
-{
-    return a < b ? a : b;
 }
 
 /* When a way to a Redis is to be looked at though it is not ready. */

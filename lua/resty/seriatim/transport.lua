@@ -143,10 +143,12 @@ end
 ---Milliseconds that it may still take. A push has a limit of its own, which answers do not prolong.
 function Transport:patience(run)
   local limit = not was_up[self.address.redacted] and FIRST_LIMIT_MS or self.client:limit() and math.huge or LIMIT_MS
+  local ends = run.ends
   if self.web_pool then
-    limit = math.min(limit, WEB_LIMIT_MS)
+    local whole = self.client:limit() -- once it pushes
+    limit, ends = math.min(limit, WEB_LIMIT_MS), whole and math.min(ends, run.first + whole * 1000) or ends
   end
-  return math.min(run.began + limit, run.ends) - native.now_ms()
+  return math.min(run.began + limit, ends) - native.now_ms()
 end
 
 function Transport:give_up(run)
