@@ -394,7 +394,7 @@ def test_f23_a_thread_of_the_application_s_own_does_not_hold_the_exit_up(
     began = time.monotonic()
     assert server.command.stop() == 0
     assert time.monotonic() - began < 20
-    assert "still running: MainThread, the application's own" in server.command.log
+    assert "still running: the application's own" in server.command.log
 
 
 # ---- F20: a program that waits for Redis, whatever its other threads do
