@@ -394,6 +394,21 @@ static void test_the_error_of_a_refused_connection_says_where_the_url_came_from(
     seriatim_link_free(link);
 }
 
+/* There is no socket to look at then, so the host sleeps until the time to connect again. */
+static void test_a_link_sleeps_while_no_master_of_the_cluster_can_be_reached(void **state)
+{
+    seriatim_link *link;
+    int steps = 0;
+    (void)state;
+    assert_int_equal(seriatim_link_new(NULL, "redis+cluster://127.0.0.1:1", &link, NULL), SERIATIM_OK);
+    srt_link_set_limits(link, 3000, 15000);
+    assert_int_equal(seriatim_nodes_begin(seriatim_link_client(link)), SERIATIM_OK);
+    for (; seriatim_link_step(link) == SERIATIM_AGAIN; steps++)
+        assert_int_equal(seriatim_link_wait(link), SERIATIM_OK);
+    assert_in_range(steps, 2, 60);
+    seriatim_link_free(link);
+}
+
 static void test_the_error_of_a_wrong_url_says_where_the_url_came_from(void **state)
 {
     static const char said[] = "not http://; correct REDIS_URL";
@@ -535,6 +550,7 @@ int main(void)
         cmocka_unit_test(test_f5_a_killed_redis_leaves_a_push_that_was_not_sent),
         cmocka_unit_test(test_f16_f18_a_silent_connection_is_replaced),
         cmocka_unit_test(test_the_error_of_a_refused_connection_says_where_the_url_came_from),
+        cmocka_unit_test(test_a_link_sleeps_while_no_master_of_the_cluster_can_be_reached),
         cmocka_unit_test(test_the_error_of_a_wrong_url_says_where_the_url_came_from),
         cmocka_unit_test(test_a_port_without_a_listener_is_an_error),
         cmocka_unit_test(test_a_timeout_names_what_was_waited_for),

@@ -402,6 +402,19 @@ static srt_transport *link_awaited(const seriatim_link *link)
     return link->client->cluster.many || way->phase == LINK_DOWN ? NULL : way->transport;
 }
 
+/* Is there a socket to a master? */
+static int link_has_socket(const seriatim_link *link)
+{
+    const srt_cluster *cl = &link->client->cluster;
+    size_t i;
+    for (i = 0; i < cl->peer_count; i++) {
+        const link_way *way = cl->peers[i]->io;
+        if (way && way->phase != LINK_DOWN)
+            return 1;
+    }
+    return 0;
+}
+
 static int link_watches(const seriatim_link *link)
 {
     return link->client->cluster.many && srt_client_sleeps(link->client) < 0 && srt_watch_fd(&link->watch) >= 0;
@@ -465,7 +478,7 @@ static int64_t link_next_ms(const seriatim_link *link, int64_t now)
         next = link_earlier(link_deadline_ms(link), srt_cluster_due_ms(cl));
         for (i = 0; i < cl->peer_count; i++)
             next = link_earlier(next, link_way_ms(link, cl->peers[i]));
-        if (cl->many && !link_watches(link))
+        if (cl->many && !link_watches(link) && link_has_socket(link))
             next = link_earlier(next, now + LINK_UNWATCHED_MS);
     }
     return link->client->visitor ? link_earlier(next, now + LINK_VISITOR_MS) : next;
