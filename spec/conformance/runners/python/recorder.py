@@ -126,7 +126,7 @@ class Recorder(seriatim.Worker):
             payload = {"payload": turn["payload"]} if "payload" in turn else {}
             batch.snooze(id, turn["snooze"], **payload)
         if "fail" in turn:
-            batch.fail(id, turn["fail"])
+            batch.fail(id, to_text(turn["fail"]))
         if "done" in turn:
             batch.done(id)
 
